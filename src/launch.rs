@@ -1,0 +1,78 @@
+//! Running a program: exec when nothing must outlive the call, otherwise spawn, wait, and end as the child ended.
+
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::Error;
+
+/// A program about to run.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// What to run; argv[0] is the same.
+    pub program: OsString,
+    /// Its words.
+    pub args: Vec<OsString>,
+    /// Variables to set for it.
+    pub set: Vec<(&'static str, OsString)>,
+    /// Variables to take away from it.
+    pub unset: Vec<&'static str>,
+}
+
+impl Launch {
+    /// `program` with `args` and the environment as it is.
+    pub fn new(program: impl Into<OsString>, args: &[OsString]) -> Self {
+        Self { program: program.into(), args: args.to_vec(), set: Vec::new(), unset: Vec::new() }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args);
+        for name in &self.unset {
+            command.env_remove(name);
+        }
+        for (name, value) in &self.set {
+            command.env(name, value);
+        }
+        command
+    }
+
+    /// Becomes the program. Returns only if that failed.
+    pub fn exec(&self) -> Error {
+        Error::Run { program: self.program.clone(), source: self.command().exec() }
+    }
+
+    /// Runs the program while `keep` (temporary files) stays alive, passes SIGINT and SIGTERM on to it, and reports its
+    /// end as our own: the same exit code, or death by the same signal.
+    pub fn run<T>(&self, keep: T) -> Result<ExitCode, Error> {
+        // Before the child exists, so that no signal finds us without a handler and leaves the files behind.
+        let failed = |source| Error::Run { program: self.program.clone(), source };
+        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+        let mut child = self.command().spawn().map_err(failed)?;
+        let handle = signals.handle();
+        let pid = rustix::process::Pid::from_child(&child);
+        let forwarder = std::thread::spawn(move || {
+            for signal in signals.forever() {
+                let signal = if signal == SIGINT { rustix::process::Signal::INT } else { rustix::process::Signal::TERM };
+                // Not reaped before this thread has ended, so the number is still this child's.
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        });
+        // Waits without reaping, so that a signal that comes now can't hit a stranger with the same number.
+        let exited = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        while matches!(rustix::process::waitid(rustix::process::WaitId::Pid(pid), exited), Err(rustix::io::Errno::INTR)) {}
+        handle.close();
+        let _ = forwarder.join();
+        let status = child.wait().map_err(failed)?;
+        drop(keep);
+        if let Some(signal) = status.signal() {
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            // Signals whose default is not death can't have killed the child; the shell's convention says it best.
+            return Ok(ExitCode::from(128u8.wrapping_add(signal as u8)));
+        }
+        Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
+    }
+}

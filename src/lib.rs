@@ -1,0 +1,37 @@
+//! dlink-shim reads an nvcc device-link command, looks into what it links, decides per unit, and hands nvcc a line that
+//! can't starve a registration.
+//!
+//! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`nvcc`] (the command line,
+//! losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
+//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans.
+#![deny(unsafe_code)]
+
+#[forbid(unsafe_code)]
+pub mod analysis;
+#[forbid(unsafe_code)]
+pub mod cli;
+#[forbid(unsafe_code)]
+mod env;
+#[forbid(unsafe_code)]
+mod error;
+#[forbid(unsafe_code)]
+pub mod launch;
+#[forbid(unsafe_code)]
+pub mod library_search;
+pub mod mapped_file;
+#[forbid(unsafe_code)]
+pub mod nvcc;
+#[forbid(unsafe_code)]
+pub mod object;
+#[forbid(unsafe_code)]
+pub mod plan;
+#[forbid(unsafe_code)]
+pub mod report;
+#[forbid(unsafe_code)]
+pub mod rewrite;
+#[forbid(unsafe_code)]
+pub mod survey;
+
+pub use cli::run;
+pub use env::Env;
+pub use error::Error;

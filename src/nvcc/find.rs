@@ -1,0 +1,132 @@
+//! Where the real nvcc is, and how a chain of wrappers ends.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::{Env, Error};
+
+/// The variable in which wrappers of one command tell each other that they have been through: `dev:inode` of each
+/// shim and of each nvcc run, comma-separated.
+pub const CHAIN: &str = "DLINK_SHIM_CHAIN";
+/// A chain this long is a loop that the file identities did not catch.
+const MAX_CHAIN: usize = 16;
+
+/// The files one command has been through.
+#[derive(Clone, Debug, Default)]
+pub struct Chain(Vec<(u64, u64)>);
+
+impl Chain {
+    /// Reads the chain that an outer shim left in the environment.
+    pub fn from_env(env: &Env) -> Self {
+        let text = env.get(CHAIN).map(|v| v.to_string_lossy().into_owned()).unwrap_or_default();
+        let id = |part: &str| part.split_once(':').and_then(|(d, i)| Some((d.parse().ok()?, i.parse().ok()?)));
+        Self(text.split(',').filter_map(id).collect())
+    }
+
+    /// Whether another shim has already looked at this command.
+    pub fn is_inner(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// The chain with one more file, as the variable's text.
+    pub fn with(&self, path: &Path) -> OsString {
+        let ids = self.0.iter().copied().chain(this_program()).chain(identity(path));
+        ids.map(|(d, i)| format!("{d}:{i}")).collect::<Vec<_>>().join(",").into()
+    }
+
+    fn holds(&self, path: &Path) -> bool {
+        identity(path).is_some_and(|id| self.0.contains(&id))
+    }
+}
+
+/// Device and inode of a file, symlinks followed.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()))
+}
+
+fn this_program() -> Option<(u64, u64)> {
+    identity(Path::new("/proc/self/exe")).or_else(|| identity(&std::env::current_exe().ok()?))
+}
+
+fn is_this_program(path: &Path) -> bool {
+    identity(path).is_some_and(|id| Some(id) == this_program())
+}
+
+/// Finds the real nvcc.
+///
+/// `word` is what a launcher call named (a path or a bare name), `called_as` the path under which a masquerading shim
+/// was called. In order: `DLINK_SHIM_NVCC`, the launcher's word, an `nvcc.real` beside the masquerade, `CUDA_PATH/bin`,
+/// `CUDA_HOME/bin`, PATH; a file that is this program, or that the chain has been through, is passed over.
+pub fn nvcc(env: &Env, chain: &Chain, word: Option<&OsStr>, called_as: Option<&OsStr>) -> Result<PathBuf, Error> {
+    if chain.0.len() > MAX_CHAIN {
+        return Err(Error::Loop);
+    }
+    if let Some(named) = env.get("DLINK_SHIM_NVCC").filter(|v| !v.is_empty()) {
+        let found = resolve(named, env).ok_or_else(|| Error::NvccNotFound { named: Some(named.to_owned()) })?;
+        if is_this_program(&found) {
+            return Err(Error::NvccIsShim { path: found });
+        }
+        return Ok(toolkit_path(found));
+    }
+    if let Some(word) = word {
+        let usable = |p: &PathBuf| !is_this_program(p) && !chain.holds(p);
+        let found = if word.as_bytes().contains(&b'/') {
+            resolve(word, env).filter(usable)
+        } else {
+            on_path(word, env).find(usable)
+        };
+        if let Some(found) = found {
+            return Ok(toolkit_path(found));
+        }
+        // A path that is not there is the caller's mistake, not a reason to pick another toolkit.
+        if word.as_bytes().contains(&b'/') && resolve(word, env).is_none() {
+            return Err(Error::NvccNotFound { named: Some(word.to_owned()) });
+        }
+    }
+    let beside = called_as.and_then(|c| resolve(c, env)).and_then(|p| Some(p.parent()?.join("nvcc.real"))).filter(|p| is_executable(p));
+    let homes = ["CUDA_PATH", "CUDA_HOME"].iter().filter_map(|v| env.get(v)).filter(|v| !v.is_empty());
+    let homes = homes.map(|home| env.cwd().join(home).join("bin/nvcc")).filter(|p| is_executable(p));
+    let candidates: Vec<PathBuf> = beside.into_iter().chain(homes).chain(on_path(OsStr::new("nvcc"), env)).collect();
+    let others = || candidates.iter().filter(|p| !is_this_program(p));
+    let found = others().find(|p| !chain.holds(p)).or_else(|| others().find(|p| has_profile(p)));
+    found.cloned().map(toolkit_path).ok_or(Error::NvccNotFound { named: None })
+}
+
+/// nvcc finds its toolkit from argv[0]'s directory, so a symlink outside of a toolkit is followed into it. Nothing
+/// else is: a symlink named `nvcc` may lead to a driver that goes by its name (ccache).
+fn toolkit_path(found: PathBuf) -> PathBuf {
+    if !has_profile(&found)
+        && let Ok(real) = std::fs::canonicalize(&found)
+        && has_profile(&real)
+        && real.file_name().is_some_and(|n| n.as_bytes().starts_with(b"nvcc"))
+    {
+        return real;
+    }
+    found
+}
+
+/// A directory with `nvcc.profile` beside `nvcc` is a toolkit.
+fn has_profile(nvcc: &Path) -> bool {
+    nvcc.with_file_name("nvcc.profile").is_file()
+}
+
+fn resolve(named: &OsStr, env: &Env) -> Option<PathBuf> {
+    if named.as_bytes().contains(&b'/') {
+        let path = env.cwd().join(named);
+        return is_executable(&path).then_some(path);
+    }
+    on_path(named, env).next()
+}
+
+fn on_path(name: &OsStr, env: &Env) -> impl Iterator<Item = PathBuf> {
+    let path = env.get("PATH").map(OsStr::to_owned);
+    let cwd = env.cwd().to_owned();
+    let found: Vec<PathBuf> = which::which_in_all(name, path, &cwd).into_iter().flatten().collect();
+    found.into_iter().map(move |p| cwd.join(p))
+}
+
+fn is_executable(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.mode() & 0o111 != 0)
+}

@@ -1,0 +1,144 @@
+//! What files hold: units, stubs, device symbols. Told by content, never by the file's name, and without unpacking.
+
+pub mod archive;
+pub mod cubin;
+pub mod fatbin;
+pub mod host;
+pub mod ptx;
+pub mod symbols;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::mapped_file::MappedFile;
+pub use host::Shared;
+pub use symbols::DeviceSymbols;
+
+/// A module id as it stands in `__nv_module_id`, without `def ` (`_<crc>_<len>_<file>_<suffix>`).
+pub type Id = Vec<u8>;
+
+/// One relocatable device object.
+#[derive(Clone, Debug, Default)]
+pub struct Unit {
+    /// The module id; empty when the object has none (nvlink then makes one from the path).
+    pub id: Id,
+    /// Nothing in this object asks for the registrar's entry point: its host side is certainly elsewhere.
+    pub device_only: bool,
+    /// `__fatbinwrap<id>` is hidden, so only the same link can see it.
+    pub wrapper_hidden: bool,
+    /// Another strong, default-visibility symbol that the object defines and that a stub may refer to in order to pull
+    /// the archive member.
+    pub pull: Option<Vec<u8>>,
+}
+
+/// One host object: a file of its own, or a member of an archive.
+#[derive(Clone, Debug, Default)]
+pub struct Member {
+    /// The member's name; `None` for a plain object.
+    pub name: Option<Vec<u8>>,
+    /// Where the object lies: in the inspected file, or in the file that a thin archive names.
+    pub place: Place,
+    /// The units; more than one after `ld -r`.
+    pub units: Vec<Unit>,
+    /// Ids for which the object carries a stub.
+    pub stubs: Vec<Id>,
+    /// Byte range of `__nv_relfatbin` within `place`.
+    pub device_code: Option<Range<u64>>,
+}
+
+/// Where the bytes of a member are.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// Another file than the archive (thin archives).
+    pub file: Option<PathBuf>,
+    /// Byte range in the file.
+    pub range: Range<u64>,
+}
+
+/// What a file is.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// A relocatable host object.
+    Object(Member),
+    /// An archive, thin or not.
+    Archive(Vec<Member>),
+    /// A shared object (or an executable).
+    Shared(Shared),
+    /// Device code without a host object: a bare cubin, fatbin or PTX file.
+    Device,
+    /// Anything else, such as a linker script.
+    Other,
+}
+
+impl Content {
+    /// The objects in the file.
+    pub fn members(&self) -> &[Member] {
+        match self {
+            Self::Object(member) => std::slice::from_ref(member),
+            Self::Archive(members) => members,
+            _ => &[],
+        }
+    }
+}
+
+/// A failure inside a file, before the path is known.
+#[derive(Debug)]
+pub struct Flaw {
+    /// The archive member.
+    pub member: Option<String>,
+    /// Offset in the file or member.
+    pub offset: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Flaw {
+    /// A flaw at `offset`.
+    pub fn new(offset: u64, what: impl Into<String>) -> Self {
+        Self { member: None, offset, what: what.into() }
+    }
+    /// The same flaw, inside a member.
+    pub fn in_member(mut self, name: &[u8]) -> Self {
+        self.member = Some(String::from_utf8_lossy(name).into_owned());
+        self
+    }
+    fn at(self, path: &Path) -> Error {
+        Error::Malformed { path: path.to_owned(), member: self.member, offset: self.offset, what: self.what }
+    }
+}
+
+/// Looks into a file.
+///
+/// # Errors
+/// [`Error::Read`] if it can't be mapped, [`Error::Malformed`] if it breaks the format it claims.
+pub fn inspect(path: &Path) -> Result<Content, Error> {
+    let map = MappedFile::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    content(&map, path).map_err(|flaw| flaw.at(path))
+}
+
+/// Tells what bytes are; `path` only serves to find the members of thin archives.
+pub fn content(data: &[u8], path: &Path) -> Result<Content, Flaw> {
+    if data.starts_with(b"!<arch>\n") || data.starts_with(b"!<thin>\n") {
+        return archive::members(data, path).map(Content::Archive);
+    }
+    if data.starts_with(b"\x7fELF") {
+        return host::content(data);
+    }
+    let device = data.starts_with(&fatbin::MAGIC.to_le_bytes()) || data.starts_with(&fatbin::LTO_MAGIC);
+    Ok(if device { Content::Device } else { Content::Other })
+}
+
+/// Reads the device symbols of a member of the file at `path`.
+///
+/// Code that can't be read (LTO-IR only, unknown kinds, broken entries) is reported through
+/// [`DeviceSymbols::opaque`], not as an error.
+pub fn device_symbols(path: &Path, member: &Member) -> Result<DeviceSymbols, Error> {
+    let Some(code) = &member.device_code else { return Ok(DeviceSymbols::default()) };
+    let path = member.place.file.as_deref().unwrap_or(path);
+    let map = MappedFile::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let start = member.place.range.start.saturating_add(code.start);
+    let end = member.place.range.start.saturating_add(code.end);
+    let bytes = usize::try_from(start).ok().zip(usize::try_from(end).ok()).and_then(|(s, e)| map.get(s..e));
+    Ok(bytes.map_or_else(DeviceSymbols::unreadable, symbols::of_section))
+}

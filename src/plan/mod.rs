@@ -1,0 +1,177 @@
+//! The decision, per unit. Pure: no file, no process, no environment.
+
+mod decide;
+mod needs;
+
+use std::path::PathBuf;
+
+use crate::object::{Content, DeviceSymbols, Id};
+pub use decide::{decide, wants_symbols};
+
+/// Everything that a device link names, looked into.
+#[derive(Clone, Debug, Default)]
+pub struct Scene {
+    /// The files in the order of their first mention.
+    pub files: Vec<File>,
+}
+
+/// What became of looking at a file.
+#[derive(Clone, Debug)]
+pub enum FileState {
+    /// Looked into.
+    Read(Content),
+    /// libcudadevrt or libcudart, which nvcc and nvlink treat by their names.
+    DeviceRuntime,
+    /// nvlink will find nothing there either.
+    Missing,
+    /// Broken or unreadable, with the reason.
+    Unreadable(String),
+}
+
+/// One file of the scene.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// As the command names it.
+    pub shown: PathBuf,
+    /// Where it is.
+    pub path: Option<PathBuf>,
+    /// What is in it.
+    pub state: FileState,
+    /// Indices of the mentions that lead to it.
+    pub mentions: Vec<usize>,
+    /// Device symbols per member, once they were asked for.
+    pub symbols: Vec<DeviceSymbols>,
+}
+
+impl File {
+    /// A file as found by its first mention.
+    pub fn new(shown: PathBuf, path: Option<PathBuf>, state: FileState, mention: usize) -> Self {
+        Self { shown, path, state, mentions: vec![mention], symbols: Vec::new() }
+    }
+
+    /// The library's name as `-l` would say it, or the file's name.
+    pub fn name(&self) -> String {
+        let path = self.path.as_ref().unwrap_or(&self.shown);
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        match name.strip_prefix("lib").and_then(|n| n.strip_suffix(".a").or_else(|| n.strip_suffix(".so"))) {
+            Some(library) => library.to_owned(),
+            None => name,
+        }
+    }
+}
+
+/// What makes a unit foreign, or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// A plain object of the command.
+    PlainObject,
+    /// The object holds no registrar.
+    DeviceOnly,
+    /// A shared object in sight has a stub for the id, exports it, and comes before the archive.
+    StubIn(PathBuf),
+    /// A full archive member: its host object may or may not end up in this image.
+    FullMember,
+}
+
+/// What asks for a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A symbol that a unit which stays refers to.
+    Symbol {
+        /// The unit that refers to it.
+        by: Id,
+        /// The symbol's name.
+        symbol: Vec<u8>,
+    },
+    /// Names can't be read (LTO-IR only, or unknown device code).
+    Unknowable,
+}
+
+/// The decision for one unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The command's own: untouched.
+    Own,
+    /// Goes with its whole library.
+    Strip,
+    /// Stays, because a unit that stays needs it.
+    Needed(Need),
+    /// Stays, though nothing asks for it, because its library stays.
+    Leave,
+    /// A stub on the line already covers the id, so nvlink passes over the unit.
+    Excluded,
+}
+
+/// One unit and its decision.
+#[derive(Clone, Debug)]
+pub struct UnitPlan {
+    /// The module id.
+    pub id: Id,
+    /// The archive member.
+    pub member: Option<Vec<u8>>,
+    /// What is known of its registrar.
+    pub evidence: Evidence,
+    /// The decision.
+    pub verdict: Verdict,
+}
+
+/// The decision for a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileVerdict {
+    /// Untouched; the reason in one line.
+    Leave(String),
+    /// Every mention goes; the reason in one line.
+    Strip(String),
+}
+
+/// A file and its decisions.
+#[derive(Clone, Debug)]
+pub struct FilePlan {
+    /// Index into [`Scene::files`].
+    pub file: usize,
+    /// The decision and its reason.
+    pub verdict: FileVerdict,
+    /// Its units.
+    pub units: Vec<UnitPlan>,
+}
+
+/// All decisions for one command.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// One per file.
+    pub files: Vec<FilePlan>,
+    /// At most one line for stderr: something was left uncured that the user can do something about.
+    pub warning: Option<String>,
+}
+
+impl Plan {
+    /// The files whose mentions go.
+    pub fn stripped(&self) -> impl Iterator<Item = usize> {
+        self.files.iter().filter(|f| matches!(f.verdict, FileVerdict::Strip(_))).map(|f| f.file)
+    }
+
+    /// Whether anything changes.
+    pub fn changes_something(&self) -> bool {
+        self.stripped().next().is_some()
+    }
+}
+
+/// The user's word, which beats the analysis: globs over library names.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// Never touch these.
+    pub keep: Vec<String>,
+    /// Strip these whatever the analysis says.
+    pub strip: Vec<String>,
+}
+
+impl Wishes {
+    fn matches(globs: &[String], name: &str) -> bool {
+        globs.iter().any(|g| fast_glob::glob_match(g, name) || fast_glob::glob_match(g, format!("lib{name}.a")))
+    }
+}
+
+/// An id as text for messages.
+pub fn shown_id(id: &[u8]) -> String {
+    if id.is_empty() { "(no module id)".into() } else { String::from_utf8_lossy(id).into_owned() }
+}

@@ -1,0 +1,68 @@
+//! Turns a device link into a [`Scene`]: every mention resolved to a file, every file looked into once.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::nvcc::{DeviceLink, Named};
+use crate::object::{self, Content};
+use crate::plan::{File, FileState, Scene};
+use crate::{Env, library_search::Search};
+
+/// Looks at everything that the device link names.
+pub fn scene(link: &DeviceLink, nvcc: Option<&Path>, env: &Env) -> Scene {
+    let search = Search::new(&link.directories, nvcc, env.get("LIBRARY_PATH"), env.cwd());
+    let mut scene = Scene::default();
+    let mut seen: HashMap<(u64, u64), usize> = HashMap::new();
+    for (mention, m) in link.mentions.iter().enumerate() {
+        let path = match &m.named {
+            Named::Path(path) => Some(env.cwd().join(path)),
+            Named::Library(name) => search.find(name),
+        };
+        let shown = match &m.named {
+            Named::Path(path) => path.clone(),
+            Named::Library(name) => PathBuf::from(name),
+        };
+        let Some(path) = path else {
+            scene.files.push(File::new(shown, None, FileState::Missing, mention));
+            continue;
+        };
+        let identity = std::fs::metadata(&path).map(|m| (m.dev(), m.ino())).ok();
+        if let Some(&known) = identity.as_ref().and_then(|i| seen.get(i)) {
+            scene.files[known].mentions.push(mention);
+            continue;
+        }
+        let state = match &m.named {
+            // nvlink takes members of a library of this name by need, and nvcc adds it by itself.
+            _ if is_device_runtime(&path) => FileState::DeviceRuntime,
+            // nvlink passes over these by their names alone, whatever is inside.
+            Named::Path(p) if !p.file_name().is_some_and(|n| n.as_bytes().contains(&b'.')) => FileState::Missing,
+            _ => match object::inspect(&path) {
+                Ok(content) => FileState::Read(content),
+                Err(error) => FileState::Unreadable(error.to_string()),
+            },
+        };
+        if let Some(identity) = identity {
+            seen.insert(identity, scene.files.len());
+        }
+        scene.files.push(File::new(shown, Some(path), state, mention));
+    }
+    scene
+}
+
+/// Fills in the device symbols of every member. Called only when the plan asks for it.
+pub fn read_symbols(scene: &mut Scene) {
+    for file in &mut scene.files {
+        let (Some(path), FileState::Read(content)) = (&file.path, &file.state) else { continue };
+        if matches!(content, Content::Device) {
+            continue;
+        }
+        let of = |m| object::device_symbols(path, m).unwrap_or_else(|_| object::DeviceSymbols::unreadable());
+        file.symbols = content.members().iter().map(of).collect();
+    }
+}
+
+fn is_device_runtime(path: &Path) -> bool {
+    path.file_name().is_some_and(|n| n.as_bytes() == b"libcudadevrt.a" || n.as_bytes().starts_with(b"libcudart"))
+}

@@ -1,0 +1,42 @@
+//! Real toolkits, fetched by need into `target/cuda-toolkits`.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub const VERSIONS: [&str; 4] = ["11.8", "12.4", "13.0", "13.5"];
+
+pub fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
+    std::fs::create_dir_all(&target).unwrap();
+    target
+}
+
+/// Held by one test process at a time.
+pub fn lock(name: &str) -> std::fs::File {
+    let file = std::fs::File::create(target().join(format!(".{name}.lock"))).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    file
+}
+
+/// nvcc of that version. Without one the test says so and is skipped; with `DLINK_SHIM_REQUIRE_CUDA=1` it fails.
+pub fn nvcc(version: &str) -> Option<PathBuf> {
+    let _lock = lock(&format!("toolkit-{version}"));
+    let directory = target().join("cuda-toolkits").join(version);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/fetch-toolkit.py");
+    let output = Command::new("python3").arg(script).arg(version).arg(&directory).output();
+    let why = match output {
+        Ok(output) if output.status.success() => return Some(directory.join("bin/nvcc")),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    let message = format!("no nvcc {version} can be had on this machine: {why}");
+    assert!(std::env::var_os("DLINK_SHIM_REQUIRE_CUDA").is_none_or(|v| v != "1"), "{message}");
+    eprintln!("\n*** SKIPPED: {message}\n");
+    None
+}
+
+/// The words that nvcc of this version needs beside others on Debian 12.
+pub fn flags(version: &str) -> &'static [&'static str] {
+    if version == "11.8" { &["-allow-unsupported-compiler"] } else { &[] }
+}
