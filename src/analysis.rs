@@ -43,8 +43,12 @@ pub fn analyse(args: &[OsString], nvcc: Option<&Path>, env: &Env, wishes: &Wishe
     let line = CommandLine::read(args, env).map_err(NotAnalysed::Line)?;
     let Some(link) = DeviceLink::from_line(&line).map_err(NotAnalysed::DeviceLink)? else { return Ok(None) };
     let mut scene = survey::scene(&link, nvcc, env);
-    if plan::wants_symbols(&scene, wishes) {
-        survey::read_symbols(&mut scene);
+    loop {
+        let wanted = plan::wanted_symbols(&scene, wishes);
+        if wanted.is_empty() {
+            break;
+        }
+        survey::read_symbols(&mut scene, &wanted);
     }
     let plan = plan::decide(&scene, wishes);
     Ok(Some(Analysis { line, link, scene, plan }))

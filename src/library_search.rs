@@ -19,7 +19,8 @@ impl Search {
         let mut all: Vec<PathBuf> = directories.iter().map(|d| cwd.join(d)).collect();
         if let Some(top) = nvcc.and_then(|n| n.parent()?.parent()) {
             let target = format!("targets/{}-linux/lib", std::env::consts::ARCH);
-            for lib in [Path::new("lib64"), Path::new(&target)] {
+            // Which of these a toolkit uses depends on how it was packaged (its nvcc.profile says).
+            for lib in [Path::new("lib64"), Path::new(&target), Path::new("lib")] {
                 all.extend([top.join(lib).join("stubs"), top.join(lib)]);
             }
         }

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::nvcc::{DeviceLink, Named};
-use crate::object::{self, Content};
-use crate::plan::{File, FileState, Scene};
+use crate::object;
+use crate::plan::{File, FileState, MemberRef, Scene};
 use crate::{Env, library_search::Search};
 
 /// Looks at everything that the device link names.
@@ -38,6 +38,8 @@ pub fn scene(link: &DeviceLink, nvcc: Option<&Path>, env: &Env) -> Scene {
             _ if is_device_runtime(&path) => FileState::DeviceRuntime,
             // nvlink passes over these by their names alone, whatever is inside.
             Named::Path(p) if !p.file_name().is_some_and(|n| n.as_bytes().contains(&b'.')) => FileState::Missing,
+            // nvcc and nvlink say that better than we could.
+            _ if !path.exists() => FileState::Missing,
             _ => match object::inspect(&path) {
                 Ok(content) => FileState::Read(content),
                 Err(error) => FileState::Unreadable(error.to_string()),
@@ -51,15 +53,13 @@ pub fn scene(link: &DeviceLink, nvcc: Option<&Path>, env: &Env) -> Scene {
     scene
 }
 
-/// Fills in the device symbols of every member. Called only when the plan asks for it.
-pub fn read_symbols(scene: &mut Scene) {
-    for file in &mut scene.files {
+/// Fills in the device symbols of the members that the plan asks for.
+pub fn read_symbols(scene: &mut Scene, wanted: &[MemberRef]) {
+    for &(file, member) in wanted {
+        let file = &mut scene.files[file];
         let (Some(path), FileState::Read(content)) = (&file.path, &file.state) else { continue };
-        if matches!(content, Content::Device) {
-            continue;
-        }
-        let of = |m| object::device_symbols(path, m).unwrap_or_else(|_| object::DeviceSymbols::unreadable());
-        file.symbols = content.members().iter().map(of).collect();
+        let symbols = object::device_symbols(path, &content.members()[member]);
+        file.symbols[member] = Some(symbols.unwrap_or_else(|_| object::DeviceSymbols::unreadable()));
     }
 }
 

@@ -21,7 +21,13 @@ fn case_1_an_unneeded_device_only_library_leaves_the_line_and_nvcc_is_execed() {
     // exec: the stand-in has the process number that the shim was started with.
     let stand_in = StandIn::new();
     let pid = stand_in.scratch.executable("pid/nvcc", "#!/bin/sh\necho $$\n");
-    let child = support::shim().arg(pid).args(["-dlink", "plug.o", "-LL", "-lcore_nv"]).current_dir(scene.path()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let child = support::shim()
+        .arg(pid)
+        .args(["-dlink", "plug.o", "-LL", "-lcore_nv"])
+        .current_dir(scene.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     let id = child.id();
     assert_eq!(String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap().trim(), id.to_string());
 }
@@ -89,7 +95,11 @@ fn case_7_nested_options_files_are_relative_to_the_current_directory() {
 #[test]
 fn case_8_a_library_from_a_variable_is_gone_for_the_child_too() {
     let scene = fixtures!().scene();
-    let with = |name: &str, value: &str| StandIn::new().run_with(scene.path(), &["-dlink", "plug.o", "-LL"], |c| { c.env(name, value); });
+    let with = |name: &str, value: &str| {
+        StandIn::new().run_with(scene.path(), &["-dlink", "plug.o", "-LL"], |c| {
+            c.env(name, value);
+        })
+    };
     let reached = with("NVCC_APPEND_FLAGS", "-lcore_nv \"-l a\"");
     assert_eq!(reached.words(), ["-dlink", "plug.o", "-LL", "-l a"]);
     assert_eq!(reached.var("NVCC_APPEND_FLAGS"), None);
@@ -104,7 +114,9 @@ fn case_8_a_library_from_a_variable_is_gone_for_the_child_too() {
 #[test]
 fn case_9_a_device_link_said_in_a_variable_is_one() {
     let scene = fixtures!().scene();
-    let reached = StandIn::new().run_with(scene.path(), &["plug.o", "-LL", "-lcore_nv"], |c| { c.env("NVCC_PREPEND_FLAGS", "-dlink"); });
+    let reached = StandIn::new().run_with(scene.path(), &["plug.o", "-LL", "-lcore_nv"], |c| {
+        c.env("NVCC_PREPEND_FLAGS", "-dlink");
+    });
     assert_eq!(reached.words(), ["plug.o", "-LL"]);
     assert_eq!(reached.var("NVCC_PREPEND_FLAGS").unwrap(), "-dlink");
 }
@@ -131,7 +143,10 @@ fn case_11_what_never_reaches_nvlink_stays() {
     let scene = fixtures!().scene();
     check_untouched(
         &scene,
-        &[&["-Xcompiler", "-lcore_nv", "-LL", "-dlink", "plug.o"], &["-Xlinker", "L/libcore_nv.a", "-Xlinker=-lcore_nv", "-LL", "-dlink", "plug.o"]],
+        &[
+            &["-Xcompiler", "-lcore_nv", "-LL", "-dlink", "plug.o"],
+            &["-Xlinker", "L/libcore_nv.a", "-Xlinker=-lcore_nv", "-LL", "-dlink", "plug.o"],
+        ],
     );
 }
 
@@ -141,7 +156,11 @@ fn case_12_an_item_leaves_an_xnvlink_value() {
     check(&scene, &["-dlink", "plug.o", "-LL", "-Xnvlink", "-lcore_nv"], &["-dlink", "plug.o", "-LL"]);
     check(&scene, &["-dlink", "plug.o", "-Xnvlink=-LL,-lcore_nv"], &["-dlink", "plug.o", "-Xnvlink=-LL"]);
     check(&scene, &["-dlink", "plug.o", "--nvlink-options", "L/libcore_nv.a"], &["-dlink", "plug.o"]);
-    check(&scene, &["-dlink", "plug.o", "-Xnvlink", "-L,L", "-Xnvlink", "-l", "-Xnvlink=core_nv,-v"], &["-dlink", "plug.o", "-Xnvlink", "-L,L", "-Xnvlink=-v"]);
+    check(
+        &scene,
+        &["-dlink", "plug.o", "-Xnvlink", "-L,L", "-Xnvlink", "-l", "-Xnvlink=core_nv,-v"],
+        &["-dlink", "plug.o", "-Xnvlink", "-L,L", "-Xnvlink=-v"],
+    );
 }
 
 #[test]
@@ -166,7 +185,9 @@ fn case_14_a_versioned_shared_library_hides_nothing() {
 #[test]
 fn case_15_library_path_is_searched() {
     let scene = fixtures!().scene();
-    let reached = StandIn::new().run_with(scene.path(), &["-dlink", "plug.o", "-lcore_nv"], |c| { c.env("LIBRARY_PATH", "nope:L"); });
+    let reached = StandIn::new().run_with(scene.path(), &["-dlink", "plug.o", "-lcore_nv"], |c| {
+        c.env("LIBRARY_PATH", "nope:L");
+    });
     assert_eq!(reached.words(), ["-dlink", "plug.o"]);
 }
 
@@ -175,7 +196,11 @@ fn case_16_every_spelling_of_one_archive_goes() {
     let scene = fixtures!().scene();
     std::fs::create_dir(scene.join("rel")).unwrap();
     symlink("L/libcore_nv.a", scene.join("alias.a")).unwrap();
-    check(&scene, &["-dlink", "L/libcore_nv.a", "plug.o", "./rel/../L/libcore_nv.a", "alias.a", "-LL", "-lcore_nv"], &["-dlink", "plug.o", "-LL"]);
+    check(
+        &scene,
+        &["-dlink", "L/libcore_nv.a", "plug.o", "./rel/../L/libcore_nv.a", "alias.a", "-LL", "-lcore_nv"],
+        &["-dlink", "plug.o", "-LL"],
+    );
 }
 
 #[test]
@@ -269,10 +294,14 @@ fn archives_alone_are_the_commands_own() {
 fn the_users_word_beats_the_analysis() {
     let scene = fixtures!().scene();
     let words = ["-dlink", "plug.o", "-LL", "-lcore_nv"];
-    let kept = StandIn::new().run_with(scene.path(), &words, |c| { c.env("DLINK_SHIM_KEEP", "x,core*"); });
+    let kept = StandIn::new().run_with(scene.path(), &words, |c| {
+        c.env("DLINK_SHIM_KEEP", "x,core*");
+    });
     assert_eq!(kept.words(), words);
     let words = ["-dlink", "plugdev.o", "-LL", "-lcore_nv"];
-    let gone = StandIn::new().run_with(scene.path(), &words, |c| { c.env("DLINK_SHIM_STRIP", "libcore_nv.a"); });
+    let gone = StandIn::new().run_with(scene.path(), &words, |c| {
+        c.env("DLINK_SHIM_STRIP", "libcore_nv.a");
+    });
     assert_eq!(gone.words(), words[..3]);
 }
 
@@ -280,11 +309,15 @@ fn the_users_word_beats_the_analysis() {
 fn report_mode_says_it_and_off_looks_at_nothing() {
     let scene = fixtures!().scene();
     let words = ["-dlink", "plug.o", "-LL", "-lcore_nv"];
-    let report = StandIn::new().run_with(scene.path(), &words, |c| { c.env("DLINK_SHIM_MODE", "report"); });
+    let report = StandIn::new().run_with(scene.path(), &words, |c| {
+        c.env("DLINK_SHIM_MODE", "report");
+    });
     assert_eq!(report.words(), words);
     assert!(report.stderr().contains("core_nv: strip: no unit that stays needs its 2 unit(s)"), "{}", report.stderr());
     assert!(report.output.stdout.is_empty());
-    let off = StandIn::new().run_with(scene.path(), &words, |c| { c.env("DLINK_SHIM_MODE", "off"); });
+    let off = StandIn::new().run_with(scene.path(), &words, |c| {
+        c.env("DLINK_SHIM_MODE", "off");
+    });
     assert_eq!((off.words(), off.stderr()), (words.map(str::to_owned).to_vec(), String::new()));
 }
 

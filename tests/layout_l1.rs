@@ -27,8 +27,11 @@ fn build(version: &str, shim: bool) -> Option<(Scratch, PathBuf)> {
 fn stock_starves_and_the_shims_registers(version: &str) {
     let Some((stock, cuda)) = build(version, false) else { return };
     let (shim, _) = build(version, true).unwrap();
-    let orders: [&[&str]; 3] =
-        [&["./libcore.so", "./libplugin.so", "./libsecond.so"], &["./libplugin.so", "./libsecond.so"], &["--local", "./libsecond.so", "./libplugin.so"]];
+    let orders: [&[&str]; 3] = [
+        &["./libcore.so", "./libplugin.so", "./libsecond.so"],
+        &["./libplugin.so", "./libsecond.so"],
+        &["--local", "./libsecond.so", "./libplugin.so"],
+    ];
     for order in orders {
         let seen = load(stock.path(), &cuda, order);
         assert!(seen.ok, "{}", seen.stderr);

@@ -168,7 +168,9 @@ fn warn(settings: &Settings, text: &str) -> Result<(), Error> {
 /// `DLINK_SHIM_LOG` is a tracing filter: `info`, or `dlink_shim=debug`.
 fn start_log(env: &Env) {
     use tracing_subscriber::prelude::*;
-    let Some(filter) = env.get("DLINK_SHIM_LOG").and_then(|v| v.to_str()?.parse::<tracing_subscriber::filter::Targets>().ok()) else { return };
+    let Some(filter) = env.get("DLINK_SHIM_LOG").and_then(|v| v.to_str()?.parse::<tracing_subscriber::filter::Targets>().ok()) else {
+        return;
+    };
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).without_time().with_target(false).with_ansi(false);
     let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
 }

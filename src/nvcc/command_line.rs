@@ -130,7 +130,8 @@ impl CommandLine {
     /// Reads nvcc's words (`args`, without the program) together with the two variables and all options files.
     pub fn read(args: &[OsString], env: &Env) -> Result<Self, NotUnderstood> {
         let mut line = Self::default();
-        for (name, kind) in [("NVCC_PREPEND_FLAGS", SourceKind::Prepend), ("", SourceKind::Argv), ("NVCC_APPEND_FLAGS", SourceKind::Append)] {
+        for (name, kind) in [("NVCC_PREPEND_FLAGS", SourceKind::Prepend), ("", SourceKind::Argv), ("NVCC_APPEND_FLAGS", SourceKind::Append)]
+        {
             let source = if kind == SourceKind::Argv {
                 let word = |a: &OsString| Word { text: a.as_bytes().to_vec(), span: 0..0 };
                 Source { kind, text: Vec::new(), words: args.iter().map(word).collect() }

@@ -72,11 +72,7 @@ pub fn nvcc(env: &Env, chain: &Chain, word: Option<&OsStr>, called_as: Option<&O
     }
     if let Some(word) = word {
         let usable = |p: &PathBuf| !is_this_program(p) && !chain.holds(p);
-        let found = if word.as_bytes().contains(&b'/') {
-            resolve(word, env).filter(usable)
-        } else {
-            on_path(word, env).find(usable)
-        };
+        let found = if word.as_bytes().contains(&b'/') { resolve(word, env).filter(usable) } else { on_path(word, env).find(usable) };
         if let Some(found) = found {
             return Ok(toolkit_path(found));
         }

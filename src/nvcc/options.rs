@@ -2,7 +2,7 @@
 //!
 //! Source: `nvcc --help` of 11.8, 12.4, 13.0 and 13.5 (a test compares the table with each of them), and, for what the
 //! help leaves out, the answers of those four to the option itself (`-Xcudafe`, `-Xfatbin`, `-Xcicc`, `-Xnvdisasm`,
-//! which spellings take an attached value, and that `-MF` takes one at all).
+//! which spellings take an attached value, and that `-MF` and `-qpp-config` take one at all).
 
 /// How an option's value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub const OPTIONS: &[NvccOption] = &[
     list("gpu-code", "code"),
     flag("help", "h"),
     one("host-linker-script", "hls"),
-    flag("host-relocatable-link", "r"),
+    flag("host-relocatable-link", ""),
     list_attached("include-path", "I"),
     one("input-drive-prefix", "idp"),
     flag("jobserver", "jobserver"),
@@ -185,7 +185,7 @@ pub const OPTIONS: &[NvccOption] = &[
     flag("prune", "prune"),
     flag("ptx", "ptx"),
     list("ptxas-options", "Xptxas"),
-    flag("qpp-config", "qpp-config"),
+    one("qpp-config", "qpp-config"),
     one("relocatable-device-code", "rdc"),
     flag("relocatable-link", "r"),
     flag("relocatable-ptx", "reloc-ptx"),
@@ -257,10 +257,7 @@ pub fn lookup(word: &[u8]) -> Option<(&'static NvccOption, Spelling)> {
     if word.starts_with(b"--") {
         return None;
     }
-    OPTIONS
-        .iter()
-        .find(|o| o.attached && word.len() > 2 && o.short.as_bytes() == &word[1..2])
-        .map(|o| (o, Spelling::Inside(2)))
+    OPTIONS.iter().find(|o| o.attached && word.len() > 2 && o.short.as_bytes() == &word[1..2]).map(|o| (o, Spelling::Inside(2)))
 }
 
 fn by_long(name: &[u8]) -> Option<&'static NvccOption> {

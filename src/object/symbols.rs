@@ -22,9 +22,24 @@ pub struct DeviceSymbols {
 const DRIVER: &[&[u8]] = &[b"__assertfail", b"free", b"malloc", b"vprintf"];
 /// After `cnp`; an invented `cnp…` name is not resolved.
 const DRIVER_CNP: &[&[u8]] = &[
-    b"DeviceGetAttribute", b"EventCreate", b"EventDestroy", b"EventRecord", b"FuncGetAttribute", b"GetCacheConfig",
-    b"GetDevice", b"GetDeviceCount", b"GetLastError", b"GetLimit", b"GetParameterBuffer", b"GetParameterBufferV2",
-    b"GetSharedMemConfig", b"LaunchDevice", b"LaunchDeviceV2", b"SetLastError", b"StreamCreate", b"StreamDestroy",
+    b"DeviceGetAttribute",
+    b"EventCreate",
+    b"EventDestroy",
+    b"EventRecord",
+    b"FuncGetAttribute",
+    b"GetCacheConfig",
+    b"GetDevice",
+    b"GetDeviceCount",
+    b"GetLastError",
+    b"GetLimit",
+    b"GetParameterBuffer",
+    b"GetParameterBufferV2",
+    b"GetSharedMemConfig",
+    b"LaunchDevice",
+    b"LaunchDeviceV2",
+    b"SetLastError",
+    b"StreamCreate",
+    b"StreamDestroy",
     b"StreamWaitEvent",
 ];
 

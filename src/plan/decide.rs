@@ -6,17 +6,29 @@ use super::needs::{self, MemberRef};
 use super::{Evidence, File, FilePlan, FileState, FileVerdict, Need, Plan, Scene, UnitPlan, Verdict, Wishes, shown_id};
 use crate::object::{Content, Member, Unit};
 
-/// Whether the decision depends on device symbols at all; reading them is the expensive part.
-pub fn wants_symbols(scene: &Scene, wishes: &Wishes) -> bool {
-    has_own_units(scene) && (0..scene.files.len()).any(|f| is_foreign(scene, f, wishes))
+/// The members whose device symbols the decision asks for next; reading them is the expensive part, so those of the
+/// libraries are only wanted when something that stays needs any.
+pub fn wanted_symbols(scene: &Scene, wishes: &Wishes) -> Vec<MemberRef> {
+    let foreign = foreign_files(scene, wishes);
+    if foreign.is_empty() || scene.files.iter().any(File::hides_code) {
+        return Vec::new();
+    }
+    let unread = |m: &MemberRef| scene.files[m.0].symbols[m.1].is_none();
+    let (candidates, kept): (Vec<_>, Vec<_>) =
+        linked_members(scene, &excluded_ids(scene)).into_iter().partition(|m| foreign.contains(&m.0));
+    let next: Vec<_> = kept.iter().copied().filter(unread).collect();
+    if !next.is_empty() || needs::open(scene, &kept).is_empty() {
+        return next;
+    }
+    candidates.into_iter().filter(unread).collect()
 }
 
-/// Decides for every file and unit. Symbols must have been read if [`wants_symbols`] says so.
+/// Decides for every file and unit. Symbols must have been read until [`wanted_symbols`] asks for no more.
 pub fn decide(scene: &Scene, wishes: &Wishes) -> Plan {
     let mut plan = Plan::default();
     let own = has_own_units(scene);
     let excluded = excluded_ids(scene);
-    let foreign: Vec<usize> = if own { (0..scene.files.len()).filter(|&f| is_foreign(scene, f, wishes)).collect() } else { Vec::new() };
+    let foreign = foreign_files(scene, wishes);
     // The closure runs over libraries: one needed unit keeps its library, and with it the needs of all of its units.
     let needed = needed_closure(scene, &foreign, &excluded);
     for (index, file) in scene.files.iter().enumerate() {
@@ -94,16 +106,26 @@ fn archive(
         Need::Unknowable => {
             warning.get_or_insert_with(|| {
                 format!(
-                    "{}: stays in the device link, so its kernels may never register: what needs it can't be read (LTO-IR only); \
-                     compile it with PTX or SASS too, or name it in DLINK_SHIM_STRIP if nothing needs its device code",
-                    file.name()
+                    "{}: stays in the device link, so nothing of this link may register: what needs it can't be read ({}); \
+                     name it in DLINK_SHIM_STRIP if nothing here needs its device code",
+                    file.name(),
+                    blind_because(scene)
                 )
             });
-            "what needs it can't be read (LTO-IR only)".to_string()
+            format!("what needs it can't be read ({})", blind_because(scene))
         }
     };
     let verdict = |m: usize, _: &Unit| needed.get(&(index, m)).map_or(Verdict::Leave, |n| Verdict::Needed(n.clone()));
     (FileVerdict::Leave(why), unit_plans(scene, index, excluded, &verdict))
+}
+
+/// Why needs are not knowable.
+fn blind_because(scene: &Scene) -> String {
+    match scene.files.iter().find(|f| f.hides_code()) {
+        Some(file) if matches!(file.state, FileState::Unreadable(_)) => format!("{} is unreadable", file.shown.display()),
+        Some(file) => format!("{} is bare device code", file.shown.display()),
+        None => "device code that is LTO-IR only, or of an unknown kind".into(),
+    }
 }
 
 /// Needs, closed over whole libraries: as soon as one member of a library is needed, all of its members stay.
@@ -154,6 +176,14 @@ fn has_own_units(scene: &Scene) -> bool {
         FileState::Read(Content::Device) => true,
         _ => false,
     })
+}
+
+/// The archives that may go; none when the archives are all there is.
+fn foreign_files(scene: &Scene, wishes: &Wishes) -> Vec<usize> {
+    if !has_own_units(scene) {
+        return Vec::new();
+    }
+    (0..scene.files.len()).filter(|&f| is_foreign(scene, f, wishes)).collect()
 }
 
 /// Whether every unit of an archive has its registrar elsewhere for certain, so that the archive may go if nobody needs it.

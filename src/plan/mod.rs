@@ -6,7 +6,8 @@ mod needs;
 use std::path::PathBuf;
 
 use crate::object::{Content, DeviceSymbols, Id};
-pub use decide::{decide, wants_symbols};
+pub use decide::{decide, wanted_symbols};
+pub use needs::MemberRef;
 
 /// Everything that a device link names, looked into.
 #[derive(Clone, Debug, Default)]
@@ -39,14 +40,20 @@ pub struct File {
     pub state: FileState,
     /// Indices of the mentions that lead to it.
     pub mentions: Vec<usize>,
-    /// Device symbols per member, once they were asked for.
-    pub symbols: Vec<DeviceSymbols>,
+    /// Device symbols per member, once they were asked for (see [`wanted_symbols`]).
+    pub symbols: Vec<Option<DeviceSymbols>>,
 }
 
 impl File {
     /// A file as found by its first mention.
     pub fn new(shown: PathBuf, path: Option<PathBuf>, state: FileState, mention: usize) -> Self {
-        Self { shown, path, state, mentions: vec![mention], symbols: Vec::new() }
+        let members = if let FileState::Read(content) = &state { content.members().len() } else { 0 };
+        Self { shown, path, symbols: vec![None; members], state, mentions: vec![mention] }
+    }
+
+    /// Whether it may hold device code that nobody could look at.
+    pub fn hides_code(&self) -> bool {
+        matches!(self.state, FileState::Unreadable(_) | FileState::Read(Content::Device))
     }
 
     /// The library's name as `-l` would say it, or the file's name.
@@ -83,7 +90,7 @@ pub enum Need {
         /// The symbol's name.
         symbol: Vec<u8>,
     },
-    /// Names can't be read (LTO-IR only, or unknown device code).
+    /// Names can't be read (LTO-IR only, bare device code, or a file that can't be looked into).
     Unknowable,
 }
 

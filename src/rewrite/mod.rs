@@ -35,7 +35,11 @@ enum WordEdit {
 
 /// Makes the changes. `new_file` is called for every options file that changes, with its new text, and says where that
 /// text will be; the caller's own files are never written.
-pub fn rewrite(line: &CommandLine, changes: &Changes, new_file: &mut dyn FnMut(&[u8]) -> Result<PathBuf, Error>) -> Result<Rewritten, Error> {
+pub fn rewrite(
+    line: &CommandLine,
+    changes: &Changes,
+    new_file: &mut dyn FnMut(&[u8]) -> Result<PathBuf, Error>,
+) -> Result<Rewritten, Error> {
     // New names of options files, by the site that names them. Files come after the source that names them, so going
     // backwards meets the innermost first.
     let mut renamed: BTreeMap<Site, Vec<u8>> = BTreeMap::new();

@@ -13,6 +13,7 @@ pub struct Registered {
     pub fatbins: Vec<String>,
     /// The loader's exit status and words.
     pub ok: bool,
+    pub stdout: String,
     pub stderr: String,
 }
 
@@ -40,7 +41,12 @@ pub fn run(directory: &Path, cuda: &Path, program: &Path, words: &[&str]) -> Reg
         .env("PROBE_LOG", &log)
         .output()
         .unwrap();
-    let mut registered = Registered { ok: output.status.success(), stderr: String::from_utf8_lossy(&output.stderr).into_owned(), ..Registered::default() };
+    let mut registered = Registered {
+        ok: output.status.success(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        ..Registered::default()
+    };
     for line in std::fs::read_to_string(&log).unwrap_or_default().lines() {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {

@@ -118,7 +118,8 @@ exit ${STAND_IN_RC:-0}
             Some((OsStr::from_bytes(&e.as_bytes()[..at]).to_owned(), OsStr::from_bytes(&e.as_bytes()[at + 1..]).to_owned()))
         };
         let env = split(std::fs::read(out.join("env")).unwrap()).into_iter().filter_map(pair).collect();
-        let mut names: Vec<_> = std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().path()).filter(|p| p.to_string_lossy().contains("/file-")).collect();
+        let mut names: Vec<_> =
+            std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().path()).filter(|p| p.to_string_lossy().contains("/file-")).collect();
         names.sort();
         let new_files = names.iter().map(|n| std::fs::read(n).unwrap()).collect();
         Reached { zero, args, env, new_files, output }
@@ -133,7 +134,10 @@ pub fn shim() -> Command {
 pub fn clean(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        if name.starts_with("DLINK_SHIM_") || name.starts_with("NVCC") || matches!(name.as_str(), "CUDA_PATH" | "CUDA_HOME" | "LIBRARY_PATH") {
+        if name.starts_with("DLINK_SHIM_")
+            || name.starts_with("NVCC")
+            || matches!(name.as_str(), "CUDA_PATH" | "CUDA_HOME" | "LIBRARY_PATH")
+        {
             command.env_remove(name);
         }
     }
@@ -143,12 +147,7 @@ pub fn clean(mut command: Command) -> Command {
 /// Runs a command that must succeed.
 pub fn must(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    assert!(
-        output.status.success(),
-        "{command:?}\n{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{command:?}\n{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -167,13 +166,27 @@ impl Fixtures {
             let sources = [
                 ("core", "__global__ void core_kernel(int *p) { *p = 1; }\nvoid run_core(int *p) { core_kernel<<<1, 1>>>(p); }\n"),
                 ("devfn", "__device__ int helper_calls;\n__device__ int helper(int x) { ++helper_calls; return x + 1; }\n"),
-                ("plug", "__global__ void plug_kernel(int *p) { *p = 2; }\nextern \"C\" void run_plug(int *p) { plug_kernel<<<1, 1>>>(p); }\n"),
-                ("plugdev", "extern __device__ int helper(int);\n__global__ void plugdev_kernel(int *p) { *p = helper(2); }\nextern \"C\" void run_plugdev(int *p) { plugdev_kernel<<<1, 1>>>(p); }\n"),
+                (
+                    "plug",
+                    "__global__ void plug_kernel(int *p) { *p = 2; }\nextern \"C\" void run_plug(int *p) { plug_kernel<<<1, 1>>>(p); }\n",
+                ),
+                (
+                    "plugdev",
+                    "extern __device__ int helper(int);\n__global__ void plugdev_kernel(int *p) { *p = helper(2); }\nextern \"C\" void run_plugdev(int *p) { plugdev_kernel<<<1, 1>>>(p); }\n",
+                ),
             ];
             for (name, text) in sources {
                 std::fs::write(directory.join(format!("{name}.cu")), text).unwrap();
                 let object = format!("{name}.o");
-                must(Command::new(&nvcc).current_dir(&directory).args(["-arch=sm_90", "-Xcompiler", "-fPIC", "-dc", &format!("{name}.cu"), "-o", &object]));
+                must(Command::new(&nvcc).current_dir(&directory).args([
+                    "-arch=sm_90",
+                    "-Xcompiler",
+                    "-fPIC",
+                    "-dc",
+                    &format!("{name}.cu"),
+                    "-o",
+                    &object,
+                ]));
                 must(Command::new("objcopy").current_dir(&directory).args(["-j", ".nv*", "-j", "__nv*", &object, &format!("{name}_nv.o")]));
             }
             std::fs::write(directory.join("done"), "").unwrap();

@@ -1,0 +1,145 @@
+//! `cargo bench`: what dlink-shim costs and saves, as ratios against plain nvcc measured in the same run. Nothing is asserted.
+
+#[path = "../tests/support/toolkit.rs"]
+mod toolkit;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const SHIM: &str = env!("CARGO_BIN_EXE_dlink-shim");
+
+fn main() {
+    let Some(nvcc) = toolkit::nvcc("13.0") else { return };
+    let place = toolkit::target().join("bench");
+    let _ = std::fs::remove_dir_all(&place);
+    std::fs::create_dir_all(place.join("L")).unwrap();
+    pass_through(&nvcc, &place);
+    device_link(&nvcc, &place);
+    inspection(&place);
+}
+
+fn time(words: &[&str], place: &Path) -> Duration {
+    let start = Instant::now();
+    let status = Command::new(words[0]).args(&words[1..]).current_dir(place).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert!(status.success(), "{words:?}");
+    start.elapsed()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1e3)
+}
+
+fn pass_through(nvcc: &Path, place: &Path) {
+    let nvcc = nvcc.to_str().unwrap();
+    std::fs::write(place.join("x.cu"), "__global__ void k() {}\n").unwrap();
+    for (name, words, pairs) in [("--version", vec!["--version"], 50), ("-dc", vec!["-dc", "x.cu"], 9), ("-c", vec!["-c", "x.cu"], 7)] {
+        let plain: Vec<&str> = [&[nvcc], &words[..]].concat();
+        let ours: Vec<&str> = [&[SHIM, nvcc], &words[..]].concat();
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        for _ in 0..pairs {
+            a.push(time(&plain, place));
+            b.push(time(&ours, place));
+        }
+        let (a, b) = (median(a), median(b));
+        println!(
+            "pass-through {name}: nvcc {}, through dlink-shim {} (+{}; median of {pairs} pairs)",
+            ms(a),
+            ms(b),
+            ms(b.saturating_sub(a))
+        );
+    }
+}
+
+fn device_link(nvcc: &Path, place: &Path) {
+    let nvcc = nvcc.to_str().unwrap();
+    let arch = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=[sm_90,compute_90]"];
+    let run = |words: &[&str]| {
+        time(words, place);
+    };
+    let compile = |name: &str, text: String| {
+        std::fs::write(place.join(format!("{name}.cu")), text).unwrap();
+        run(&[&[nvcc, "-Xcompiler", "-fPIC", "-dc", &format!("{name}.cu"), "-o", &format!("{name}.o")], &arch[..]].concat());
+    };
+    compile("plug", "__global__ void plug(int *p) { *p = 2; }\nvoid run(int *p) { plug<<<1, 1>>>(p); }\n".into());
+    let mut libraries = Vec::new();
+    for library in 0..20 {
+        let archive = format!("L/liblib{library}_nv.a");
+        for unit in 0..4 {
+            let name = format!("u{library}_{unit}");
+            let kernels: String = (0..4)
+                .map(|k| {
+                    format!("__global__ void {name}_{k}(float *p, int n) {{ for (int i = 0; i < n; ++i) p[i] = sinf(p[i]) * {k}.5f; }}\n")
+                })
+                .collect();
+            compile(&name, kernels);
+            run(&["objcopy", "-j", ".nv*", "-j", "__nv*", &format!("{name}.o"), &format!("{name}_nv.o")]);
+            run(&["ar", "crs", &archive, &format!("{name}_nv.o")]);
+        }
+        libraries.push(format!("-llib{library}_nv"));
+    }
+    let base = [&[nvcc, "-Xcompiler", "-fPIC", "-dlink", "plug.o", "-o", "o.o", "-LL"], &arch[..]].concat();
+    let with: Vec<&str> = base.iter().copied().chain(libraries.iter().map(String::as_str)).collect();
+    let ours: Vec<&str> = std::iter::once(SHIM).chain(with.iter().copied()).collect();
+    let (mut none, mut all, mut shim) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..9 {
+        none.push(time(&base, place));
+        all.push(time(&with, place));
+        shim.push(time(&ours, place));
+    }
+    let (none, all, shim) = (median(none), median(all), median(shim));
+    let ratio = |t: Duration| t.as_secs_f64() / none.as_secs_f64();
+    println!("device link, 20 device-only archives of 4 units, 2 architectures and PTX (median of 9):");
+    println!(
+        "  nvcc without the libraries {} (1.00), nvcc with them {} ({:.2}), through dlink-shim {} ({:.2})",
+        ms(none),
+        ms(all),
+        ratio(all),
+        ms(shim),
+        ratio(shim)
+    );
+}
+
+/// A static library of the size of a toolkit's: 361 members, 324 MB.
+fn inspection(place: &Path) {
+    let archive: PathBuf = place.join("big.a");
+    let object = std::fs::read(place.join("plug.o")).unwrap();
+    let mut names = Vec::new();
+    for member in 0..361 {
+        let path = place.join(format!("m{member}.o"));
+        std::fs::write(&path, &object).unwrap();
+        // A section of the size of real members' code, so that the file has the size of the real one.
+        let filler = place.join("filler");
+        if member == 0 {
+            std::fs::write(&filler, vec![7u8; 324_000_000 / 361]).unwrap();
+        }
+        let status = Command::new("objcopy").arg("--add-section").arg(format!(".filler={}", filler.display())).arg(&path).status().unwrap();
+        assert!(status.success());
+        names.push(path);
+    }
+    assert!(Command::new("ar").arg("crs").arg(&archive).args(&names).status().unwrap().success());
+    for name in names {
+        std::fs::remove_file(name).unwrap();
+    }
+    let size = std::fs::metadata(&archive).unwrap().len();
+    let mut times = Vec::new();
+    for _ in 0..11 {
+        let start = Instant::now();
+        let content = dlink_shim::object::inspect(&archive).unwrap();
+        times.push(start.elapsed());
+        assert_eq!(content.members().len(), 361);
+    }
+    let peak = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = peak.lines().find(|l| l.starts_with("RssAnon")).unwrap_or("").trim().to_owned();
+    println!(
+        "inspect {} MB, 361 members: {} warm (median of 11); private memory of this process: {peak}",
+        size / 1_000_000,
+        ms(median(times))
+    );
+    let _ = std::fs::remove_file(archive);
+}
