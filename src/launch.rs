@@ -12,7 +12,7 @@ use crate::Error;
 /// A program about to run.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// What to run; argv[0] is the same.
+    /// What to run; its word zero is the same.
     pub program: OsString,
     /// Its words.
     pub args: Vec<OsString>,

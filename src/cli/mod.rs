@@ -23,7 +23,7 @@ pub enum Call<'a> {
     Nvcc {
         /// The nvcc that a launcher call names.
         word: Option<&'a OsStr>,
-        /// argv[0], when it is nvcc's name.
+        /// The name we were called by, when it is nvcc's name.
         called_as: Option<&'a OsStr>,
         /// nvcc's words.
         args: &'a [OsString],
