@@ -1,8 +1,10 @@
 //! The way of a command through the rooms: read, look, decide, and the changes that follow.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::nvcc::command_line::ItemKind;
 use crate::nvcc::{CommandLine, DeviceLink, NotUnderstood};
 use crate::plan::{self, Plan, Scene, Wishes};
 use crate::rewrite::{self, Changes, Rewritten};
@@ -18,6 +20,8 @@ pub struct Analysis {
     pub scene: Scene,
     /// What is to be done.
     pub plan: Plan,
+    /// `NVCC_CCBIN`, which names the host compiler where the line does not.
+    ccbin: Option<Vec<u8>>,
 }
 
 /// Why a command was not analysed.
@@ -51,20 +55,68 @@ pub fn analyse(args: &[OsString], nvcc: Option<&Path>, env: &Env, wishes: &Wishe
         survey::read_symbols(&mut scene, &wanted);
     }
     let plan = plan::decide(&scene, wishes);
-    Ok(Some(Analysis { line, link, scene, plan }))
+    let ccbin = env.get("NVCC_CCBIN").map(|c| c.as_bytes().to_vec());
+    Ok(Some(Analysis { line, link, scene, plan, ccbin }))
 }
 
 impl Analysis {
-    /// The changes that the plan asks for.
-    pub fn changes(&self) -> Changes {
-        let mentions = self.plan.stripped().flat_map(|f| &self.scene.files[f].mentions);
-        let removed = mentions.flat_map(|&m| self.link.mentions[m].sites.iter().copied()).collect();
-        Changes { removed, added: Vec::new() }
+    /// Whether the entry points of this image's own units get protected visibility.
+    ///
+    /// Not where the command says something about visibility itself, and not with a host compiler whose options we
+    /// don't know.
+    pub fn protects(&self) -> bool {
+        self.plan.protect && self.host_compiler_is_known() && !self.says_visibility()
     }
 
-    /// The command line with the changes made.
-    pub fn rewritten(&self, new_file: &mut dyn FnMut(&[u8]) -> Result<PathBuf, Error>) -> Result<Rewritten, Error> {
-        rewrite::rewrite(&self.line, &self.changes(), new_file)
+    fn says_visibility(&self) -> bool {
+        self.line.items.iter().any(|i| match &i.kind {
+            ItemKind::Valued { option, values, .. } if option.long == "compiler-options" => {
+                values.iter().any(|v| v.text.windows(12).any(|w| w == b"-fvisibility"))
+            }
+            _ => false,
+        })
+    }
+
+    fn host_compiler_is_known(&self) -> bool {
+        let Some(compiler) = self.line.last_value("compiler-bindir").map(<[u8]>::to_vec).or_else(|| self.ccbin.clone()) else {
+            return true;
+        };
+        // A directory is searched for gcc or g++.
+        let name = compiler.rsplit(|&b| b == b'/').next().unwrap_or_default();
+        let known = |n: &[u8]| name.windows(n.len()).any(|w| w == n);
+        known(b"g++") || known(b"gcc") || known(b"clang") || matches!(name, b"c++" | b"cc" | b"CC") || compiler.ends_with(b"/bin")
+    }
+
+    /// The command line with the plan's changes made; `None` when there are none. `new_file` writes a file of the given
+    /// name and text and says where it is.
+    pub fn rewritten(&self, new_file: &mut dyn FnMut(&str, &[u8]) -> Result<PathBuf, Error>) -> Result<Option<Rewritten>, Error> {
+        let sites = |m: usize| self.link.mentions[m].sites.iter().copied();
+        let mut changes = Changes::default();
+        for file in self.plan.stripped() {
+            changes.removed.extend(self.scene.files[file].mentions.iter().flat_map(|&m| sites(m)));
+        }
+        // Older nvlink refuses a library that is named twice; a cure is no time to find out which this is.
+        for file in self.plan.cured() {
+            changes.removed.extend(self.scene.files[file].mentions[1..].iter().flat_map(|&m| sites(m)));
+        }
+        if !self.plan.masked.is_empty() {
+            let object = rewrite::mask::object(&self.plan.masked).map_err(|e| Error::Temporary(std::io::Error::other(e.to_string())))?;
+            changes.added.push(new_file("mask.o", &object)?.into());
+        }
+        let compiler = |words: OsString| [OsString::from("-Xcompiler"), words];
+        if self.protects() {
+            changes.added.extend(compiler("-fvisibility=protected".into()));
+        }
+        if !self.plan.guarded.is_empty() && self.host_compiler_is_known() {
+            let header = new_file("guard.h", &rewrite::guard::header(&self.plan.guarded))?;
+            let mut words = OsString::from("-include,");
+            words.push(header);
+            changes.added.extend(compiler(words));
+        }
+        if changes.removed.is_empty() && changes.added.is_empty() {
+            return Ok(None);
+        }
+        rewrite::rewrite(&self.line, &changes, &mut |text| new_file("options.rsp", text)).map(Some)
     }
 }
 

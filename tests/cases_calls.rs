@@ -237,13 +237,17 @@ fn explain_names_the_library_the_unit_and_the_evidence() {
     let text = explain(false, &["-dlink", "plug.o", "-LL", "-lcore_nv", "-o", "o"]);
     assert!(text.contains("core_nv: strip: no unit that stays needs its 2 unit(s), which are device-only"), "{text}");
     assert!(text.contains("L/libcore_nv.a") && text.contains("(core_nv.o): device-only: strip"), "{text}");
-    assert!(text.contains(&format!("command: {} -dlink plug.o -LL -o o", stand_in.nvcc.display())), "{text}");
+    assert!(
+        text.contains(&format!("command: {} -dlink plug.o -LL -o o -Xcompiler -fvisibility=protected", stand_in.nvcc.display())),
+        "{text}"
+    );
     let text = explain(true, &["-dlink", "plugdev.o", "-LL", "-lcore_nv", "-o", "o"]);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(json["files"][1]["verdict"], "leave");
-    assert_eq!(json["files"][1]["units"][1]["verdict"], "needed");
+    assert_eq!(json["files"][1]["verdict"], "cure");
+    assert_eq!(json["files"][1]["units"][0]["verdict"], "mask");
+    assert_eq!(json["files"][1]["units"][1]["verdict"], "guard");
+    assert!(json["notes"][0].as_str().unwrap().contains("1 device variable(s)"), "{json}");
     assert!(json["files"][1]["units"][1]["reason"].as_str().unwrap().contains("_Z6helperi"));
-    assert_eq!(json["command"], serde_json::Value::Null);
     assert_eq!(explain(false, &["-c", "x.cu"]).lines().count(), 1);
     let bad = shim().args(["explain", "--", "/no/such/nvcc", "-dlink"]).output().unwrap();
     assert_eq!(bad.status.code(), Some(127));

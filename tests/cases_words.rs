@@ -60,7 +60,7 @@ fn case_5_an_options_file_is_replaced_by_a_new_one_and_stays_as_it_was() {
     let text = "-L\"L x\"\n  -lcore_nv -lcudadevrt\n";
     let file = scene.write("libs.rsp", text);
     let reached = StandIn::new().run(scene.path(), &["-dlink", "plug.o", "-o", "o", "--options-file", "libs.rsp"]);
-    assert_eq!(reached.args.len(), 6);
+    assert_eq!(reached.words().len(), 6);
     assert_eq!(reached.words()[..5], ["-dlink", "plug.o", "-o", "o", "--options-file"]);
     assert_eq!(reached.new_files, [b"-L\"L x\"\n   -lcudadevrt\n"]);
     assert_eq!(std::fs::read(file).unwrap(), text.as_bytes());
@@ -237,7 +237,8 @@ fn case_30_bytes_of_paths_are_kept() {
     let path = OsStr::from_bytes(b"D \xff'\"/libcore_nv.a");
     let words = [OsStr::new("-dlink"), odd[0], OsStr::from_bytes(b"-D=\xc3"), odd[1], path, odd[2], OsStr::new("-o"), OsStr::new(" ")];
     let reached = StandIn::new().run(scene.path(), &words);
-    assert_eq!(reached.args, [words[0], words[1], words[2], words[3], words[5], words[6], words[7]]);
+    assert_eq!(reached.args[..7], [words[0], words[1], words[2], words[3], words[5], words[6], words[7]]);
+    assert_eq!(reached.args[7..], support::PROTECT);
     // And in an options file, where only the library's bytes go.
     let mut text = b"-dlink \"o\xff\xfe x.o\" -LL -lcore_nv  \"a=b,\\\"c'.o\"".to_vec();
     scene.write("x.rsp", &text);
@@ -279,9 +280,56 @@ fn case_33_thousands_of_objects_and_long_lines_keep_their_order() {
 }
 
 #[test]
-fn a_needed_library_stays_whole() {
+fn case_2_a_needed_unit_is_guarded_and_the_others_are_masked() {
     let scene = fixtures!().scene();
-    check_untouched(&scene, &[&["-dlink", "plugdev.o", "-LL", "-lcore_nv", "-o", "o"]]);
+    let reached = StandIn::new().run(scene.path(), &["-dlink", "plugdev.o", "-LL", "-lcore_nv", "-o", "o"]);
+    let words = reached.words();
+    assert_eq!(words[..5], ["-dlink", "plugdev.o", "-LL", "-lcore_nv", "-o"]);
+    assert!(words[6].ends_with("mask.o") && words[7] == "-Xcompiler" && words[8].starts_with("-include,/"), "{words:?}");
+    let header = reached.new_files.iter().map(|f| String::from_utf8_lossy(f)).find(|f| f.contains("#include")).unwrap().into_owned();
+    let units = header.lines().filter(|l| l.starts_with("DLINK_SHIM_UNIT(")).collect::<Vec<_>>();
+    assert!(units.len() == 1 && units[0].contains("devfn_cu"), "{units:?}");
+    assert!(!header.lines().any(|l| l.starts_with("DLINK_SHIM_PULL(")), "a device-only unit has no archive member to pull");
+    assert!(!std::path::Path::new(&words[6]).exists());
+}
+
+#[test]
+fn own_units_are_protected_unless_the_command_speaks_of_visibility_itself() {
+    let scene = fixtures!().scene();
+    let run = |words: &[&str]| StandIn::new().run(scene.path(), words).args;
+    assert_eq!(run(&["-dlink", "plug.o"]), [&["-dlink", "plug.o"][..], &support::PROTECT].concat());
+    for words in
+        [&["-dlink", "plug.o", "-Xcompiler", "-O2,-fvisibility=hidden"][..], &["-dlink", "plug.o", "-ccbin", "icpx"], &["-c", "x.cu"]]
+    {
+        assert_eq!(run(words), words);
+    }
+}
+
+#[test]
+fn case_17_a_second_copy_of_a_library_leaves_the_line() {
+    let scene = fixtures!().scene();
+    std::fs::create_dir(scene.join("M")).unwrap();
+    std::fs::copy(scene.join("L/libcore_nv.a"), scene.join("M/libcopy.a")).unwrap();
+    let reached = StandIn::new().run(scene.path(), &["-dlink", "plugdev.o", "M/libcopy.a", "L/libcore_nv.a"]);
+    assert_eq!(reached.words()[..3], ["-dlink", "plugdev.o", "M/libcopy.a"]);
+    assert!(!reached.line().contains("libcore_nv.a"));
+    // The same file by another path is named once, too (older nvlink refuses any repetition).
+    let reached = StandIn::new().run(scene.path(), &["-dlink", "plugdev.o", "L/libcore_nv.a", "-LL", "-lcore_nv"]);
+    assert!(!reached.line().contains("-lcore_nv"), "{}", reached.line());
+}
+
+#[test]
+fn case_18_an_object_and_an_archive_that_holds_it() {
+    let fixtures = fixtures!();
+    let scene = fixtures.scene();
+    fixtures.archive(&scene, "L/libplug.a", &["plug.o"]);
+    check(&scene, &["-dlink", "plug.o", "L/libplug.a"], &["-dlink", "plug.o"]);
+    // Only a part of it is a copy: a mask would take the object's unit as well. Left as it is, and said.
+    fixtures.archive(&scene, "L/libmore.a", &["plug.o", "core.o"]);
+    let reached = StandIn::new().run(scene.path(), &["-dlink", "plug.o", "L/libmore.a"]);
+    assert_eq!(reached.words()[..3], ["-dlink", "plug.o", "L/libmore.a"]);
+    assert!(reached.stderr().contains("is also in plug.o: left as it is; link one of them only"), "{}", reached.stderr());
+    assert!(!reached.line().contains("mask.o"));
 }
 
 #[test]

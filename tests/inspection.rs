@@ -78,7 +78,8 @@ fn lto_ir_alone_is_not_knowable_and_keeps_a_library_with_one_warning() {
     must(Command::new("ar").args(["crs", "libgiver_nv.a", "giver_nv.o"]).current_dir(scratch.path()));
     let words = ["-dlink", "own.o", "-L.", "-lgiver_nv"];
     let reached = StandIn::new().run(scratch.path(), &words);
-    assert_eq!(reached.words(), words);
+    assert_eq!(reached.words()[..4], words);
+    assert!(reached.line().contains("guard.h"));
     assert_eq!(reached.stderr().lines().count(), 1);
     assert!(reached.stderr().starts_with("dlink-shim: warning: giver_nv: stays"), "{}", reached.stderr());
     let strict = support::shim().arg(&nvcc).args(words).env("DLINK_SHIM_STRICT", "1").current_dir(scratch.path()).output().unwrap();
@@ -157,7 +158,8 @@ fn a_full_archive_goes_only_when_a_shared_library_before_it_exports_the_stub() {
         ["-dlink", "plug.o", "libhidden.so", "L/libcore.a"],
         ["-dlink", "plug.o", "L/libcore.a", "-v"],
     ] {
-        assert_eq!(run(&words), words.join(" "));
+        assert!(run(&words).starts_with(&words.join(" ")), "{}", run(&words));
+        assert!(run(&words).contains("guard.h"), "{}", run(&words));
     }
 }
 
@@ -171,7 +173,7 @@ fn thin_archives_joined_objects_and_stubs_are_read() {
     must(Command::new("ar").args(["crsT", "L/libthin_nv.a", "core_nv.o", "devfn_nv.o"]).current_dir(scene.path()));
     assert_eq!(StandIn::new().run(scene.path(), &["-dlink", "plug.o", "-LL", "-lthin_nv"]).words(), ["-dlink", "plug.o", "-LL"]);
     let words = ["-dlink", "plugdev.o", "-LL", "-lthin_nv"];
-    assert_eq!(StandIn::new().run(scene.path(), &words).words(), words);
+    assert_eq!(StandIn::new().run(scene.path(), &words).words()[..4], words);
     must(
         Command::new("ld")
             .args(["-r", "-o", "joined.o"])
@@ -213,7 +215,7 @@ fn case_26_odd_files_are_survived_and_the_line_stays() {
     }
     // What can't be looked into may need anything: nothing is stripped beside it.
     let words = ["-dlink", "plug.o", "cut.a", "-LL", "-lcore_nv"];
-    assert_eq!(StandIn::new().run(scene.path(), &words).words(), words);
+    assert_eq!(StandIn::new().run(scene.path(), &words).words()[..5], words);
 }
 
 #[test]

@@ -139,11 +139,8 @@ fn cured(nvcc: &Path, args: &[OsString], env: &Env, settings: &Settings, untouch
         eprint!("{}", report::text::report(&analysis, nvcc));
         return Ok(None);
     }
-    if !analysis.plan.changes_something() {
-        return Ok(None);
-    }
     let mut files = analysis::Files::default();
-    let rewritten = analysis.rewritten(&mut |text| files.add("options.rsp", text))?;
+    let Some(rewritten) = analysis.rewritten(&mut |name, text| files.add(name, text))? else { return Ok(None) };
     let launch = Launch { args: rewritten.args, unset: rewritten.unset, ..untouched.clone() };
     Ok(Some((launch, files.directory)))
 }

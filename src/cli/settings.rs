@@ -22,7 +22,7 @@ pub struct Settings {
     pub mode: Mode,
     /// `DLINK_SHIM_STRICT`: a warning is an error.
     pub strict: bool,
-    /// `DLINK_SHIM_KEEP`, `DLINK_SHIM_STRIP`.
+    /// `DLINK_SHIM_KEEP`, `DLINK_SHIM_STRIP`, `DLINK_SHIM_GUARD`.
     pub wishes: Wishes,
     /// A setting that could not be read, as a warning.
     pub complaint: Option<String>,
@@ -44,6 +44,11 @@ impl Settings {
             }
         };
         let strict = !matches!(text("DLINK_SHIM_STRICT").as_str(), "" | "0");
-        Self { mode, strict, wishes: Wishes { keep: globs("DLINK_SHIM_KEEP"), strip: globs("DLINK_SHIM_STRIP") }, complaint }
+        Self {
+            mode,
+            strict,
+            wishes: Wishes { keep: globs("DLINK_SHIM_KEEP"), strip: globs("DLINK_SHIM_STRIP"), guard: globs("DLINK_SHIM_GUARD") },
+            complaint,
+        }
     }
 }

@@ -3,120 +3,165 @@
 use std::collections::{HashMap, HashSet};
 
 use super::needs::{self, MemberRef};
-use super::{Evidence, File, FilePlan, FileState, FileVerdict, Need, Plan, Scene, UnitPlan, Verdict, Wishes, shown_id};
-use crate::object::{Content, Member, Unit};
+use super::{Evidence, File, FilePlan, FileState, FileVerdict, Guarded, Need, Plan, Scene, UnitPlan, Verdict, Wishes, shown_id};
+use crate::object::{Content, Id, Member, Unit};
+use crate::rewrite::guard;
+
+/// What stays whatever happens, and what may go if nobody needs it.
+struct Roles {
+    /// Ids that nvlink passes over because some input holds a stub for them.
+    excluded: HashSet<Id>,
+    /// Members that hold an id which an earlier file holds too, with that file.
+    copies: HashMap<MemberRef, usize>,
+    kept: Vec<MemberRef>,
+    candidates: Vec<MemberRef>,
+}
 
 /// The members whose device symbols the decision asks for next; reading them is the expensive part, so those of the
 /// libraries are only wanted when something that stays needs any.
 pub fn wanted_symbols(scene: &Scene, wishes: &Wishes) -> Vec<MemberRef> {
-    let foreign = foreign_files(scene, wishes);
-    if foreign.is_empty() || scene.files.iter().any(File::hides_code) {
+    let roles = roles(scene, wishes);
+    if roles.candidates.is_empty() || scene.files.iter().any(File::hides_code) {
         return Vec::new();
     }
     let unread = |m: &MemberRef| scene.files[m.0].symbols[m.1].is_none();
-    let (candidates, kept): (Vec<_>, Vec<_>) =
-        linked_members(scene, &excluded_ids(scene)).into_iter().partition(|m| foreign.contains(&m.0));
-    let next: Vec<_> = kept.iter().copied().filter(unread).collect();
-    if !next.is_empty() || needs::open(scene, &kept).is_empty() {
+    let next: Vec<_> = roles.kept.iter().copied().filter(unread).collect();
+    if !next.is_empty() || needs::open(scene, &roles.kept).is_empty() {
         return next;
     }
-    candidates.into_iter().filter(unread).collect()
+    roles.candidates.into_iter().filter(unread).collect()
 }
 
 /// Decides for every file and unit. Symbols must have been read until [`wanted_symbols`] asks for no more.
 pub fn decide(scene: &Scene, wishes: &Wishes) -> Plan {
     let mut plan = Plan::default();
-    let own = has_own_units(scene);
-    let excluded = excluded_ids(scene);
-    let foreign = foreign_files(scene, wishes);
-    // The closure runs over libraries: one needed unit keeps its library, and with it the needs of all of its units.
-    let needed = needed_closure(scene, &foreign, &excluded);
+    let roles = roles(scene, wishes);
+    let needed = needs::needed(scene, &roles.kept, &roles.candidates);
     for (index, file) in scene.files.iter().enumerate() {
-        let units = |verdict: &dyn Fn(usize, &Unit) -> Verdict| unit_plans(scene, index, &excluded, verdict);
-        let (verdict, units) = match &file.state {
-            FileState::Missing => (FileVerdict::Leave("not found; nvlink passes over it".into()), Vec::new()),
-            FileState::DeviceRuntime => (FileVerdict::Leave("part of the CUDA runtime".into()), Vec::new()),
+        let mut units = Vec::new();
+        let verdict = match &file.state {
+            FileState::Missing => FileVerdict::Leave("not found; nvlink passes over it".into()),
+            FileState::DeviceRuntime => FileVerdict::Leave("part of the CUDA runtime".into()),
             FileState::Unreadable(why) => {
                 plan.warning.get_or_insert_with(|| format!("{}: left as it is: {why}", file.name()));
-                (FileVerdict::Leave(format!("can't be read: {why}")), Vec::new())
+                FileVerdict::Leave(format!("can't be read: {why}"))
             }
-            FileState::Read(Content::Object(_)) => (FileVerdict::Leave("plain object".into()), units(&|_, _| Verdict::Own)),
-            FileState::Read(Content::Archive(members)) if members.iter().all(|m| m.units.is_empty()) => {
-                let stub = members.iter().any(|m| !m.stubs.is_empty());
-                let why = if stub { "holds a stub but no relocatable device code" } else { "no relocatable device code" };
-                (FileVerdict::Leave(why.into()), Vec::new())
+            FileState::Read(Content::Shared(shared)) => FileVerdict::Leave(match shared.stubs.len() {
+                0 => "shared library without a stub".into(),
+                n => format!("shared library with a stub for {n} unit(s)"),
+            }),
+            FileState::Read(Content::Device) => FileVerdict::Leave("bare device code".into()),
+            FileState::Read(Content::Other) => FileVerdict::Leave("not an object, archive or shared library".into()),
+            FileState::Read(content) => {
+                units = unit_plans(scene, index, content.members(), &roles, &needed, wishes);
+                match content {
+                    Content::Object(_) => FileVerdict::Leave("plain object".into()),
+                    _ => archive(scene, index, &mut units, wishes, &mut plan),
+                }
             }
-            FileState::Read(Content::Archive(_)) if Wishes::matches(&wishes.keep, &file.name()) => {
-                (FileVerdict::Leave("DLINK_SHIM_KEEP".into()), units(&|_, _| Verdict::Leave))
-            }
-            FileState::Read(Content::Archive(_)) if Wishes::matches(&wishes.strip, &file.name()) => {
-                (FileVerdict::Strip("DLINK_SHIM_STRIP".into()), units(&|_, _| Verdict::Strip))
-            }
-            FileState::Read(Content::Archive(_)) if !own => {
-                let why = "the archives are all the device code there is, so they are this command's own";
-                (FileVerdict::Leave(why.into()), units(&|_, _| Verdict::Own))
-            }
-            FileState::Read(Content::Archive(members)) => archive(scene, index, members, &foreign, &needed, &excluded, &mut plan.warning),
-            FileState::Read(Content::Shared(shared)) => {
-                let why = match shared.stubs.len() {
-                    0 => "shared library without a stub".into(),
-                    n => format!("shared library with a stub for {n} unit(s)"),
-                };
-                (FileVerdict::Leave(why), Vec::new())
-            }
-            FileState::Read(Content::Device) => (FileVerdict::Leave("bare device code".into()), Vec::new()),
-            FileState::Read(Content::Other) => (FileVerdict::Leave("not an object, archive or shared library".into()), Vec::new()),
         };
         plan.files.push(FilePlan { file: index, verdict, units });
     }
+    let staying = plan.files.iter().flat_map(|f| &f.units).filter(|u| matches!(u.verdict, Verdict::Own | Verdict::Protect));
+    plan.protect = staying.into_iter().any(|u| u.evidence != Evidence::DeviceOnly);
+    for file in &plan.files {
+        for unit in &file.units {
+            match &unit.verdict {
+                Verdict::Mask => plan.masked.push(unit.id.clone()),
+                Verdict::Guard(_) => plan.guarded.push(Guarded { id: unit.id.clone(), pull: unit.pull.clone() }),
+                _ => {}
+            }
+        }
+    }
+    // Joined objects repeat their ids.
+    plan.guarded.dedup_by(|a, b| a.id == b.id);
     plan
 }
 
-fn archive(
-    scene: &Scene,
-    index: usize,
-    members: &[Member],
-    foreign: &[usize],
-    needed: &HashMap<MemberRef, Need>,
-    excluded: &HashSet<Vec<u8>>,
-    warning: &mut Option<String>,
-) -> (FileVerdict, Vec<UnitPlan>) {
+/// The verdict on an archive, from those on its units. May still change a unit's: what can't be stripped is masked.
+fn archive(scene: &Scene, index: usize, units: &mut [UnitPlan], wishes: &Wishes, plan: &mut Plan) -> FileVerdict {
     let file = &scene.files[index];
-    if !foreign.contains(&index) {
-        let full = members.iter().flat_map(|m| &m.units).filter(|u| evidence(scene, index, u) == Evidence::FullMember).count();
-        let why = format!("{full} of its units may register in this image (full archive members)");
-        return (FileVerdict::Leave(why), unit_plans(scene, index, excluded, &|_, _| Verdict::Leave));
+    if units.is_empty() {
+        let stub = matches!(&file.state, FileState::Read(c) if c.members().iter().any(|m| !m.stubs.is_empty()));
+        return FileVerdict::Leave(if stub { "holds a stub but no relocatable device code" } else { "no relocatable device code" }.into());
     }
-    let first = (0..members.len()).find_map(|m| needed.get(&(index, m)).map(|n| (m, n)));
-    let Some((member, need)) = first else {
-        let all: Vec<Evidence> = members.iter().flat_map(|m| &m.units).map(|u| evidence(scene, index, u)).collect();
-        let elsewhere = all.iter().find_map(|e| if let Evidence::StubIn(so) = e { Some(so) } else { None });
-        let count = all.len();
-        let why = match elsewhere {
-            Some(so) => format!("no unit that stays needs its {count} unit(s), which register with the stub in {}", so.display()),
-            None => format!("no unit that stays needs its {count} unit(s), which are device-only: their host side is in another image"),
-        };
-        return (FileVerdict::Strip(why), unit_plans(scene, index, excluded, &|_, _| Verdict::Strip));
-    };
-    let id = members[member].units.first().map(|u| shown_id(&u.id)).unwrap_or_default();
-    let why = match need {
-        Need::Symbol { by, symbol } => {
-            format!("unit {} needs `{}` of unit {id}", shown_id(by), String::from_utf8_lossy(symbol))
+    if Wishes::matches(&wishes.keep, &file.name()) {
+        return FileVerdict::Leave("DLINK_SHIM_KEEP".into());
+    }
+    if Wishes::matches(&wishes.strip, &file.name()) {
+        return FileVerdict::Strip("DLINK_SHIM_STRIP".into());
+    }
+    let going = |u: &UnitPlan| matches!(u.verdict, Verdict::Strip | Verdict::Copy(_));
+    if units.iter().all(|u| going(u) || u.verdict == Verdict::Excluded) && units.iter().any(going) {
+        return FileVerdict::Strip(why_strip(units));
+    }
+    // Some stay: the others go one by one, if a mask can say so. A mask takes every unit of its id, so never one that
+    // stays elsewhere.
+    let mut clash = None;
+    for unit in units.iter_mut() {
+        match &unit.verdict {
+            Verdict::Strip if guard::can_be_named(&unit.id) => unit.verdict = Verdict::Mask,
+            Verdict::Strip => unit.verdict = Verdict::Leave("it has no module id to mask it by".into()),
+            Verdict::Copy(first) => {
+                clash.get_or_insert_with(|| format!("unit {} of {} is also in {first}", shown_id(&unit.id), file.name()));
+                unit.verdict = Verdict::Leave(format!("also in {first}, and only a part of this archive is"));
+            }
+            _ => {}
         }
-        Need::Unknowable => {
-            warning.get_or_insert_with(|| {
-                format!(
-                    "{}: stays in the device link, so nothing of this link may register: what needs it can't be read ({}); \
-                     name it in DLINK_SHIM_STRIP if nothing here needs its device code",
-                    file.name(),
-                    blind_because(scene)
-                )
-            });
-            format!("what needs it can't be read ({})", blind_because(scene))
-        }
-    };
-    let verdict = |m: usize, _: &Unit| needed.get(&(index, m)).map_or(Verdict::Leave, |n| Verdict::Needed(n.clone()));
-    (FileVerdict::Leave(why), unit_plans(scene, index, excluded, &verdict))
+    }
+    if let Some(clash) = clash {
+        plan.warning.get_or_insert_with(|| format!("{clash}: left as it is; link one of them only"));
+    }
+    if units.iter().any(|u| matches!(u.verdict, Verdict::Guard(Need::Unknowable))) {
+        plan.warning.get_or_insert_with(|| {
+            format!(
+                "{}: stays in the device link, guarded, since what needs it can't be read ({}); name it in DLINK_SHIM_STRIP if nothing here does",
+                file.name(),
+                blind_because(scene)
+            )
+        });
+    }
+    let count = |f: &dyn Fn(&Verdict) -> bool| units.iter().filter(|u| f(&u.verdict)).count();
+    let guarded = count(&|v| matches!(v, Verdict::Guard(_)));
+    let masked = count(&|v| *v == Verdict::Mask);
+    if guarded + masked > 0 {
+        return FileVerdict::Cure(why_cure(units, guarded, masked));
+    }
+    match units.iter().find_map(|u| if let Verdict::Leave(why) = &u.verdict { Some(why) } else { None }) {
+        Some(why) => FileVerdict::Leave(why.clone()),
+        None => FileVerdict::Leave("the archives are all the device code there is, so they are this command's own".into()),
+    }
+}
+
+fn why_strip(units: &[UnitPlan]) -> String {
+    let count = units.len();
+    if let Some(first) = units.iter().find_map(|u| if let Verdict::Copy(first) = &u.verdict { Some(first) } else { None }) {
+        return format!("its units are already in {first}, and nvlink takes each once");
+    }
+    let elsewhere = units.iter().find_map(|u| if let Evidence::StubIn(so) = &u.evidence { Some(so) } else { None });
+    match elsewhere {
+        Some(so) => format!("no unit that stays needs its {count} unit(s), which register with the stub in {}", so.display()),
+        None => format!("no unit that stays needs its {count} unit(s), which are device-only: their host side is in another image"),
+    }
+}
+
+fn why_cure(units: &[UnitPlan], guarded: usize, masked: usize) -> String {
+    let mut parts = Vec::new();
+    if guarded > 0 {
+        let first = units.iter().find_map(|u| match &u.verdict {
+            Verdict::Guard(Need::Symbol { by, symbol }) => {
+                Some(format!("{} needs `{}` of {}", shown_id(by), String::from_utf8_lossy(symbol), shown_id(&u.id)))
+            }
+            Verdict::Guard(Need::Unknowable) => Some("what needs them can't be read".into()),
+            Verdict::Guard(Need::MayBeHere) => Some("their host objects may or may not end up in this image".into()),
+            _ => None,
+        });
+        parts.push(format!("{guarded} unit(s) guarded: {}", first.unwrap_or_default()));
+    }
+    if masked > 0 {
+        parts.push(format!("{masked} unit(s) masked: nobody here needs them"));
+    }
+    parts.join("; ")
 }
 
 /// Why needs are not knowable.
@@ -128,44 +173,109 @@ fn blind_because(scene: &Scene) -> String {
     }
 }
 
-/// Needs, closed over whole libraries: as soon as one member of a library is needed, all of its members stay.
-fn needed_closure(scene: &Scene, foreign: &[usize], excluded: &HashSet<Vec<u8>>) -> HashMap<MemberRef, Need> {
-    let mut needed: HashMap<MemberRef, Need> = HashMap::new();
-    if foreign.is_empty() {
-        return needed;
-    }
-    loop {
-        let staying = |f: usize| !foreign.contains(&f) || needed.keys().any(|k| k.0 == f);
-        let (kept, candidates): (Vec<MemberRef>, Vec<MemberRef>) =
-            linked_members(scene, excluded).into_iter().partition(|&(f, _)| staying(f));
-        let more = needs::needed(scene, &kept, &candidates);
-        if more.is_empty() {
-            return needed;
+fn unit_plans(
+    scene: &Scene,
+    index: usize,
+    members: &[Member],
+    roles: &Roles,
+    needed: &HashMap<MemberRef, Need>,
+    wishes: &Wishes,
+) -> Vec<UnitPlan> {
+    let file = &scene.files[index];
+    let plain = matches!(file.state, FileState::Read(Content::Object(_)));
+    let own = plain || !has_own_units(scene);
+    let mut plans = Vec::new();
+    for (m, member) in members.iter().enumerate() {
+        for unit in &member.units {
+            let evidence = evidence(scene, index, unit);
+            let foreign = evidence != Evidence::FullMember;
+            let verdict = if roles.excluded.contains(&unit.id) {
+                Verdict::Excluded
+            } else if Wishes::matches(&wishes.keep, &file.name()) && !plain {
+                Verdict::Leave("DLINK_SHIM_KEEP".into())
+            } else if Wishes::matches(&wishes.strip, &file.name()) && !plain {
+                Verdict::Strip
+            } else if let Some(&first) = roles.copies.get(&(index, m)) {
+                Verdict::Copy(scene.files[first].name())
+            } else if own {
+                Verdict::Own
+            } else if Wishes::matches(&wishes.guard, &file.name()) {
+                guarded(unit, &evidence, Need::MayBeHere)
+            } else if foreign {
+                needed.get(&(index, m)).map_or(Verdict::Strip, |need| guarded(unit, &evidence, need.clone()))
+            } else {
+                guarded(unit, &evidence, Need::MayBeHere)
+            };
+            // A device-only member has nothing to pull: its archive is no input of the host link.
+            let pull = if evidence == Evidence::DeviceOnly { None } else { unit.pull.clone() };
+            plans.push(UnitPlan { id: unit.id.clone(), member: member.name.clone(), evidence, verdict, pull });
         }
-        needed.extend(more);
     }
+    plans
 }
 
-/// Every member that nvlink would link.
-fn linked_members(scene: &Scene, excluded: &HashSet<Vec<u8>>) -> Vec<MemberRef> {
-    let mut all = Vec::new();
-    for (f, file) in scene.files.iter().enumerate() {
-        let FileState::Read(content) = &file.state else { continue };
-        let linked = |m: &Member| m.units.iter().any(|u| !excluded.contains(&u.id));
-        all.extend(content.members().iter().enumerate().filter(|(_, m)| linked(m)).map(|(m, _)| (f, m)));
+/// The guard, where it can be had.
+fn guarded(unit: &Unit, evidence: &Evidence, need: Need) -> Verdict {
+    if !guard::can_be_named(&unit.id) {
+        return Verdict::Leave("it has no module id to guard it by".into());
     }
-    all
+    if *evidence != Evidence::DeviceOnly {
+        // A hidden wrapper can only come from this link, so the stub's own strong reference does all there is to do.
+        if unit.wrapper_hidden {
+            return Verdict::Protect;
+        }
+        if unit.pull.is_none() {
+            return Verdict::Leave("it defines no other symbol that could pull its archive member".into());
+        }
+    }
+    Verdict::Guard(need)
 }
 
-/// nvlink neither links nor counts an id that any input holds a stub for.
-fn excluded_ids(scene: &Scene) -> HashSet<Vec<u8>> {
-    members(scene).flat_map(|m| m.stubs.iter().cloned()).collect()
+fn roles(scene: &Scene, wishes: &Wishes) -> Roles {
+    let excluded: HashSet<Id> = members(scene).flat_map(|(_, m)| m.stubs.iter().cloned()).collect();
+    let mut roles = Roles { excluded, copies: HashMap::new(), kept: Vec::new(), candidates: Vec::new() };
+    let own = has_own_units(scene);
+    let stripped = |f: usize| Wishes::matches(&wishes.strip, &scene.files[f].name());
+    let plain = |f: usize| matches!(scene.files[f].state, FileState::Read(Content::Object(_)));
+    let foreign = |(f, m): (usize, &Member)| m.units.iter().all(|u| evidence(scene, f, u) != Evidence::FullMember);
+    // Plain objects hold their ids before any archive does, and members that may register here before those that can't.
+    let rank = |r: MemberRef, m: &Member| {
+        if plain(r.0) {
+            0
+        } else if foreign((r.0, m)) {
+            2
+        } else {
+            1
+        }
+    };
+    let mut all: Vec<(MemberRef, &Member)> = members(scene).filter(|(r, _)| plain(r.0) || !stripped(r.0)).collect();
+    all.sort_by_key(|(r, m)| (rank(*r, m), *r));
+    let mut holders: HashMap<&Id, usize> = HashMap::new();
+    for (member, m) in all {
+        let named = || m.units.iter().filter(|u| !u.id.is_empty());
+        let copied = |u: &Unit| holders.get(&u.id).is_some_and(|&h| h != member.0);
+        if !plain(member.0) && named().next().is_some() && named().all(copied) {
+            roles.copies.insert(member, holders[&named().next().expect("there is one").id]);
+            continue;
+        }
+        for unit in named() {
+            holders.entry(&unit.id).or_insert(member.0);
+        }
+        if m.units.iter().all(|u| roles.excluded.contains(&u.id)) {
+            continue;
+        }
+        let name = scene.files[member.0].name();
+        let decided = Wishes::matches(&wishes.keep, &name) || Wishes::matches(&wishes.guard, &name);
+        if plain(member.0) || !own || decided || !foreign((member.0, m)) { roles.kept.push(member) } else { roles.candidates.push(member) }
+    }
+    roles.candidates.sort_unstable();
+    roles
 }
 
-fn members(scene: &Scene) -> impl Iterator<Item = &Member> {
-    scene.files.iter().flat_map(|f| match &f.state {
-        FileState::Read(content) => content.members(),
-        _ => &[],
+fn members(scene: &Scene) -> impl Iterator<Item = (MemberRef, &Member)> {
+    scene.files.iter().enumerate().flat_map(|(f, file)| {
+        let members = if let FileState::Read(content) = &file.state { content.members() } else { &[] };
+        members.iter().enumerate().filter(|(_, m)| !m.units.is_empty() || !m.stubs.is_empty()).map(move |(i, m)| ((f, i), m))
     })
 }
 
@@ -176,25 +286,6 @@ fn has_own_units(scene: &Scene) -> bool {
         FileState::Read(Content::Device) => true,
         _ => false,
     })
-}
-
-/// The archives that may go; none when the archives are all there is.
-fn foreign_files(scene: &Scene, wishes: &Wishes) -> Vec<usize> {
-    if !has_own_units(scene) {
-        return Vec::new();
-    }
-    (0..scene.files.len()).filter(|&f| is_foreign(scene, f, wishes)).collect()
-}
-
-/// Whether every unit of an archive has its registrar elsewhere for certain, so that the archive may go if nobody needs it.
-fn is_foreign(scene: &Scene, index: usize, wishes: &Wishes) -> bool {
-    let file: &File = &scene.files[index];
-    let FileState::Read(Content::Archive(members)) = &file.state else { return false };
-    if Wishes::matches(&wishes.keep, &file.name()) || Wishes::matches(&wishes.strip, &file.name()) {
-        return false;
-    }
-    let mut units = members.iter().flat_map(|m| &m.units).peekable();
-    units.peek().is_some() && units.all(|u| evidence(scene, index, u) != Evidence::FullMember)
 }
 
 fn evidence(scene: &Scene, index: usize, unit: &Unit) -> Evidence {
@@ -214,17 +305,4 @@ fn evidence(scene: &Scene, index: usize, unit: &Unit) -> Evidence {
         }
     }
     Evidence::FullMember
-}
-
-fn unit_plans(scene: &Scene, index: usize, excluded: &HashSet<Vec<u8>>, verdict: &dyn Fn(usize, &Unit) -> Verdict) -> Vec<UnitPlan> {
-    let FileState::Read(content) = &scene.files[index].state else { return Vec::new() };
-    let mut plans = Vec::new();
-    for (m, member) in content.members().iter().enumerate() {
-        for unit in &member.units {
-            let verdict = if excluded.contains(&unit.id) { Verdict::Excluded } else { verdict(m, unit) };
-            let evidence = evidence(scene, index, unit);
-            plans.push(UnitPlan { id: unit.id.clone(), member: member.name.clone(), evidence, verdict });
-        }
-    }
-    plans
 }

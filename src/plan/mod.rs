@@ -90,6 +90,8 @@ pub enum Need {
         /// The symbol's name.
         symbol: Vec<u8>,
     },
+    /// Nothing that is known of: its host object may end up in this image and register here.
+    MayBeHere,
     /// Names can't be read (LTO-IR only, bare device code, or a file that can't be looked into).
     Unknowable,
 }
@@ -97,14 +99,20 @@ pub enum Need {
 /// The decision for one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The command's own: untouched.
+    /// The command's own: NVIDIA's code, with its entry point protected against interposition.
     Own,
     /// Goes with its whole library.
     Strip,
-    /// Stays, because a unit that stays needs it.
-    Needed(Need),
-    /// Stays, though nothing asks for it, because its library stays.
-    Leave,
+    /// Goes alone: nvlink is told that it is linked already.
+    Mask,
+    /// Stays, with an entry point that completes the stub's count whether or not its registrar is in this image.
+    Guard(Need),
+    /// Stays, and its host object is certain to be in this image: as an own unit.
+    Protect,
+    /// A second copy of a unit that the named file holds.
+    Copy(String),
+    /// Stays as it is, for this reason.
+    Leave(String),
     /// A stub on the line already covers the id, so nvlink passes over the unit.
     Excluded,
 }
@@ -120,6 +128,17 @@ pub struct UnitPlan {
     pub evidence: Evidence,
     /// The decision.
     pub verdict: Verdict,
+    /// The symbol by which a guard pulls the unit's archive member.
+    pub pull: Option<Vec<u8>>,
+}
+
+/// A unit that the guard covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guarded {
+    /// The module id.
+    pub id: Id,
+    /// A symbol of the archive member, to pull it as the stock stub does.
+    pub pull: Option<Vec<u8>>,
 }
 
 /// The decision for a file.
@@ -127,6 +146,8 @@ pub struct UnitPlan {
 pub enum FileVerdict {
     /// Untouched; the reason in one line.
     Leave(String),
+    /// Stays, with units guarded or masked; the reason in one line.
+    Cure(String),
     /// Every mention goes; the reason in one line.
     Strip(String),
 }
@@ -147,6 +168,12 @@ pub struct FilePlan {
 pub struct Plan {
     /// One per file.
     pub files: Vec<FilePlan>,
+    /// Ids to mask.
+    pub masked: Vec<Id>,
+    /// Units to guard.
+    pub guarded: Vec<Guarded>,
+    /// Whether units of this image's own must be protected against another image that holds the same ids.
+    pub protect: bool,
     /// At most one line for stderr: something was left uncured that the user can do something about.
     pub warning: Option<String>,
 }
@@ -157,9 +184,9 @@ impl Plan {
         self.files.iter().filter(|f| matches!(f.verdict, FileVerdict::Strip(_))).map(|f| f.file)
     }
 
-    /// Whether anything changes.
-    pub fn changes_something(&self) -> bool {
-        self.stripped().next().is_some()
+    /// The files that stay with a cure.
+    pub fn cured(&self) -> impl Iterator<Item = usize> {
+        self.files.iter().filter(|f| matches!(f.verdict, FileVerdict::Cure(_))).map(|f| f.file)
     }
 }
 
@@ -170,6 +197,8 @@ pub struct Wishes {
     pub keep: Vec<String>,
     /// Strip these whatever the analysis says.
     pub strip: Vec<String>,
+    /// Guard all units of these.
+    pub guard: Vec<String>,
 }
 
 impl Wishes {

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{evidence, reason, text, verdict};
+use super::{evidence, file_verdict, reason, text, verdict};
 use crate::analysis::Analysis;
-use crate::plan::{FileVerdict, shown_id};
+use crate::plan::shown_id;
 
 /// One object: `files` with `units`, `warning`, and `command` (null when the command runs as given).
 pub fn report(analysis: &Analysis, nvcc: &Path) -> Value {
@@ -16,10 +16,7 @@ pub fn report(analysis: &Analysis, nvcc: &Path) -> Value {
         .iter()
         .map(|f| {
             let file = &analysis.scene.files[f.file];
-            let (word, why) = match &f.verdict {
-                FileVerdict::Leave(why) => ("leave", why),
-                FileVerdict::Strip(why) => ("strip", why),
-            };
+            let (word, why) = file_verdict(&f.verdict);
             let units: Vec<Value> = f
                 .units
                 .iter()
@@ -47,9 +44,10 @@ pub fn report(analysis: &Analysis, nvcc: &Path) -> Value {
         "device_link": true,
         "nvcc": nvcc.to_string_lossy(),
         "files": files,
+        "notes": super::notes(analysis),
         "warning": analysis.plan.warning,
-        "command": command.as_ref().map(|c| &c.0),
-        "unset": command.as_ref().map(|c| &c.1),
-        "new_files": command.as_ref().map(|c| &c.2),
+        "command": command.as_ref().map(|c| &c.words),
+        "unset": command.as_ref().map(|c| &c.unset),
+        "new_files": command.as_ref().map(|c| &c.files),
     })
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::{evidence, reason, verdict};
+use super::{evidence, file_verdict, reason, verdict};
 use crate::analysis::Analysis;
-use crate::plan::{FileVerdict, shown_id};
+use crate::plan::shown_id;
 
 /// One line per file: its name, the verdict, the reason.
 pub fn lines(analysis: &Analysis) -> Vec<String> {
@@ -14,10 +14,7 @@ pub fn lines(analysis: &Analysis) -> Vec<String> {
         .files
         .iter()
         .map(|f| {
-            let (word, why) = match &f.verdict {
-                FileVerdict::Leave(why) => ("leave", why),
-                FileVerdict::Strip(why) => ("strip", why),
-            };
+            let (word, why) = file_verdict(&f.verdict);
             format!("{}: {word}: {why}", analysis.scene.files[f.file].name())
         })
         .collect()
@@ -40,14 +37,17 @@ pub fn report(analysis: &Analysis, nvcc: &Path) -> String {
     if let Some(warning) = &analysis.plan.warning {
         let _ = writeln!(out, "warning: {warning}");
     }
-    if analysis.plan.changes_something() {
+    for note in super::notes(analysis) {
+        let _ = writeln!(out, "note: {note}");
+    }
+    if analysis.plan.stripped().next().is_some() {
         let _ = writeln!(
             out,
             "note: if the host link uses --as-needed, a stripped library may have been the only thing that kept its shared library in DT_NEEDED"
         );
     }
     match command(analysis, nvcc) {
-        Some((words, unset, files)) => {
+        Some(Command { words, unset, files }) => {
             let unset = unset.iter().map(|u| format!("env -u {u} ")).collect::<String>();
             let _ = writeln!(out, "command: {unset}{}", words.iter().map(|w| shell(w)).collect::<Vec<_>>().join(" "));
             for (name, text) in files {
@@ -61,23 +61,26 @@ pub fn report(analysis: &Analysis, nvcc: &Path) -> String {
     out
 }
 
-type Command = (Vec<String>, Vec<&'static str>, Vec<(String, String)>);
+/// The command that would run, with stand-ins for the names of new files.
+pub(super) struct Command {
+    pub words: Vec<String>,
+    pub unset: Vec<&'static str>,
+    /// Name and text of each new file that is text.
+    pub files: Vec<(String, String)>,
+}
 
-/// The command that would run, with stand-ins for the names of new files; `None` when it is the one given.
+/// The command that would run; `None` when it is the one given.
 pub(super) fn command(analysis: &Analysis, nvcc: &Path) -> Option<Command> {
-    if !analysis.plan.changes_something() {
-        return None;
-    }
     let mut files = Vec::new();
-    let rewritten = analysis
-        .rewritten(&mut |text| {
-            let name = format!("<new options file {}>", files.len() + 1);
-            files.push((name.clone(), String::from_utf8_lossy(text).into_owned()));
-            Ok(name.into())
-        })
-        .ok()?;
+    let mut new_file = |name: &str, text: &[u8]| {
+        let shown = format!("<new {name} {}>", files.len() + 1);
+        files.push((shown.clone(), String::from_utf8_lossy(text).into_owned()));
+        Ok(shown.into())
+    };
+    let rewritten = analysis.rewritten(&mut new_file).ok()??;
+    files.retain(|(name, _)| name.contains(".rsp"));
     let words = std::iter::once(nvcc.as_os_str()).chain(rewritten.args.iter().map(|a| a.as_os_str()));
-    Some((words.map(|w| w.to_string_lossy().into_owned()).collect(), rewritten.unset, files))
+    Some(Command { words: words.map(|w| w.to_string_lossy().into_owned()).collect(), unset: rewritten.unset, files })
 }
 
 /// A word as a shell would take it.

@@ -1,5 +1,8 @@
 //! From decisions to a new command line: drop exactly the named values, keep every other byte and the order.
 
+pub mod guard;
+pub mod mask;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

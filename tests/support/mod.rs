@@ -10,6 +10,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// What the shim adds so that own units register with this image.
+pub const PROTECT: [&str; 2] = ["-Xcompiler", "-fvisibility=protected"];
+
 pub const SHIM: &str = env!("CARGO_BIN_EXE_dlink-shim");
 
 /// A directory that is gone with the value.
@@ -57,8 +60,13 @@ pub struct Reached {
 }
 
 impl Reached {
+    /// The words, less the pair that protects own units (which a test of its own looks at).
     pub fn words(&self) -> Vec<String> {
-        self.args.iter().map(|a| a.to_string_lossy().into_owned()).collect()
+        let mut words: Vec<String> = self.args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+        if let Some(at) = words.windows(2).position(|w| w == PROTECT) {
+            words.drain(at..at + 2);
+        }
+        words
     }
     pub fn line(&self) -> String {
         self.words().join(" ")
@@ -77,7 +85,7 @@ impl StandIn {
         let script = r#"#!/bin/sh
 { printf '%s\0' "$0"; for a in "$@"; do printf '%s\0' "$a"; done; } > "$STAND_IN_OUT/args"
 env -0 > "$STAND_IN_OUT/env"
-for a in "$@"; do case $a in *dlink-shim-*) f=${a##*=}
+for a in "$@"; do case $a in *dlink-shim-*) f=${a##*[=,]}
   while [ -f "$f" ]; do n=$(ls "$STAND_IN_OUT" | wc -l); cp "$f" "$STAND_IN_OUT/file-$n"
     f=$(grep -o '[^ ="]*/dlink-shim-[^ "]*' "$f" | head -1); done;; esac; done
 exit ${STAND_IN_RC:-0}
