@@ -10,6 +10,9 @@ use crate::plan::{self, Plan, Scene, Wishes};
 use crate::rewrite::{self, Changes, Rewritten};
 use crate::{Env, Error, survey};
 
+/// Writes a file of the given name and text, and says where it is.
+pub type NewFile<'a> = dyn FnMut(&str, &[u8]) -> Result<PathBuf, Error> + 'a;
+
 /// A device link, looked into and decided.
 pub struct Analysis {
     /// The command as nvcc reads it.
@@ -89,7 +92,7 @@ impl Analysis {
 
     /// The command line with the plan's changes made; `None` when there are none. `new_file` writes a file of the given
     /// name and text and says where it is.
-    pub fn rewritten(&self, new_file: &mut dyn FnMut(&str, &[u8]) -> Result<PathBuf, Error>) -> Result<Option<Rewritten>, Error> {
+    pub fn rewritten(&self, new_file: &mut NewFile<'_>) -> Result<Option<Rewritten>, Error> {
         let sites = |m: usize| self.link.mentions[m].sites.iter().copied();
         let mut changes = Changes::default();
         for file in self.plan.stripped() {

@@ -42,6 +42,8 @@ pub struct DeviceLink {
     pub mentions: Vec<Mention>,
     /// `-L` directories in order.
     pub directories: Vec<PathBuf>,
+    /// Whether nvlink optimises at link time.
+    pub lto: bool,
 }
 
 /// Phase options under which nvcc runs no nvlink, or nvlink's result gets no stub (`-cubin`, `-fatbin`, `-r`), or the
@@ -123,7 +125,7 @@ impl DeviceLink {
         }
         let forwards = ["forward-unknown-to-host-compiler", "forward-unknown-to-host-linker", "forward-unknown-opts"];
         let forwards = forwards.iter().any(|f| line.has(f));
-        let mut link = Self::default();
+        let mut link = Self { lto: line.has("dlink-time-opt") || line.has("lto"), ..Self::default() };
         let mut nvlink = Vec::new();
         for (item, i) in line.items.iter().enumerate() {
             match &i.kind {
@@ -135,6 +137,7 @@ impl DeviceLink {
                         match option.long {
                             "library" if !v.text.is_empty() => link.library(&v.text, vec![site], false),
                             "library-path" if !v.text.is_empty() => link.directories.push(path(&v.text)),
+                            "gpu-architecture" | "gpu-code" | "generate-code" => link.lto |= v.text.windows(4).any(|w| w == b"lto_"),
                             "nvlink-options" if !v.text.is_empty() => nvlink.push((site, v.text.as_slice())),
                             _ => {}
                         }
@@ -183,7 +186,8 @@ impl DeviceLink {
                 (true, value(tail))
             } else if let Some(tail) = word.strip_prefix(b"-L") {
                 (false, value(tail))
-            } else if matches!(word, b"-lto" | b"-link-time-opt") {
+            } else if matches!(word, b"-lto" | b"--link-time-opt" | b"-dlto" | b"--dlto") {
+                self.lto = true;
                 continue;
             } else if let Some(tail) = word.strip_prefix(b"-l") {
                 (true, value(tail))

@@ -100,6 +100,8 @@ fn archive(scene: &Scene, index: usize, units: &mut [UnitPlan], wishes: &Wishes,
     let mut clash = None;
     for unit in units.iter_mut() {
         match &unit.verdict {
+            // Beside a full member, where the closure over what is needed did not come by.
+            Verdict::Strip if guard::can_be_named(&unit.id) && scene.no_mask => unit.verdict = Verdict::Guard(Need::Beside),
             Verdict::Strip if guard::can_be_named(&unit.id) => unit.verdict = Verdict::Mask,
             Verdict::Strip => unit.verdict = Verdict::Leave("it has no module id to mask it by".into()),
             Verdict::Copy(first) => {
@@ -153,6 +155,7 @@ fn why_cure(units: &[UnitPlan], guarded: usize, masked: usize) -> String {
                 Some(format!("{} needs `{}` of {}", shown_id(by), String::from_utf8_lossy(symbol), shown_id(&u.id)))
             }
             Verdict::Guard(Need::Unknowable) => Some("what needs them can't be read".into()),
+            Verdict::Guard(Need::Beside) => Some("a link-time-optimising device link can't leave them out".into()),
             Verdict::Guard(Need::MayBeHere) => Some("their host objects may or may not end up in this image".into()),
             _ => None,
         });
@@ -266,6 +269,9 @@ fn roles(scene: &Scene, wishes: &Wishes) -> Roles {
         }
         let name = scene.files[member.0].name();
         let decided = Wishes::matches(&wishes.keep, &name) || Wishes::matches(&wishes.guard, &name);
+        // What can't be masked stays with the full members beside it, and needs what it needs.
+        let FileState::Read(content) = &scene.files[member.0].state else { continue };
+        let decided = decided || (scene.no_mask && content.members().iter().any(|m| !foreign((member.0, m))));
         if plain(member.0) || !own || decided || !foreign((member.0, m)) { roles.kept.push(member) } else { roles.candidates.push(member) }
     }
     roles.candidates.sort_unstable();
@@ -294,6 +300,10 @@ fn evidence(scene: &Scene, index: usize, unit: &Unit) -> Evidence {
     }
     if unit.device_only {
         return Evidence::DeviceOnly;
+    }
+    // Hidden host code can't be taken from a shared library: the member will be in this image.
+    if unit.wrapper_hidden {
+        return Evidence::FullMember;
     }
     // The host linker takes the definition that comes first, and can only take one that is exported.
     for file in &scene.files[..index] {

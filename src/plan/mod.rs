@@ -14,6 +14,8 @@ pub use needs::MemberRef;
 pub struct Scene {
     /// The files in the order of their first mention.
     pub files: Vec<File>,
+    /// A link-time-optimising device link, in which nvlink counts masked units all the same (13.0.88).
+    pub no_mask: bool,
 }
 
 /// What became of looking at a file.
@@ -90,6 +92,8 @@ pub enum Need {
         /// The symbol's name.
         symbol: Vec<u8>,
     },
+    /// Nobody, but its archive stays and it can't be masked.
+    Beside,
     /// Nothing that is known of: its host object may end up in this image and register here.
     MayBeHere,
     /// Names can't be read (LTO-IR only, bare device code, or a file that can't be looked into).

@@ -56,6 +56,13 @@ pub fn needed(scene: &Scene, kept: &[MemberRef], candidates: &[MemberRef]) -> Ha
         if found.is_empty() {
             return needed;
         }
+        // Where units can't be masked, one that is needed keeps its whole archive, and so the needs of the others.
+        if scene.no_mask {
+            let files: BTreeSet<usize> = found.iter().map(|(m, _)| m.0).collect();
+            let new: BTreeSet<MemberRef> = found.iter().map(|(m, _)| *m).collect();
+            let beside = |c: &&MemberRef| files.contains(&c.0) && !needed.contains_key(*c) && !new.contains(*c);
+            found.extend(candidates.iter().filter(beside).map(|&c| (c, Need::Beside)));
+        }
         kept.extend(found.iter().map(|(m, _)| *m));
         needed.extend(found);
     }

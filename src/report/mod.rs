@@ -36,6 +36,7 @@ fn reason(unit: &UnitPlan) -> Option<String> {
     match &unit.verdict {
         Verdict::Guard(Need::Symbol { by, symbol }) => Some(format!("{} needs `{}`", shown_id(by), String::from_utf8_lossy(symbol))),
         Verdict::Guard(Need::Unknowable) => Some("what needs it can't be read".into()),
+        Verdict::Guard(Need::Beside) => Some("a link-time-optimising device link can't leave it out".into()),
         Verdict::Guard(Need::MayBeHere) => Some("its host object may or may not end up in this image".into()),
         Verdict::Protect => Some("its host object can only come from this link".into()),
         Verdict::Copy(first) => Some(format!("already in {first}")),

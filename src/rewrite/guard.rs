@@ -24,15 +24,34 @@ struct dlink_shim_unit {
   void (*inner)(dlink_shim_callback, void *, void *, void (*)(void *));
   dlink_shim_callback done;
   __fatBinC_Wrapper_t *record;
-  const __fatBinC_Wrapper_t *here;
   const char *wrapper, *entry;
-  int counted, borrowed;
+  int here, looked, counted, borrowed;
   void **handle;
   dlink_shim_callback late;
 };
+/* The linker's own names for the ends of this image's id section: each host object in the image has its unit's id there,
+   and this object its `def <id>`s, so the section is never missing. (A weak hidden reference to the unit's wrapper would
+   say the same, but gold and mold refuse it when a shared library on the line defines the wrapper.) */
+extern "C" const char dlink_shim_ids[] __asm__("__start___nv_module_id") __attribute__((visibility("hidden")));
+extern "C" const char dlink_shim_ids_end[] __asm__("__stop___nv_module_id") __attribute__((visibility("hidden")));
+__asm__(".hidden __start___nv_module_id\n.hidden __stop___nv_module_id");
+static int dlink_shim_equal(const char *a, const char *b) {
+  while (*a && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+static int dlink_shim_here(dlink_shim_unit &u) {
+  if (!u.looked) {
+    u.looked = 1;
+    for (const char *p = dlink_shim_ids, *end = dlink_shim_ids_end; p < end && !u.here;) {
+      if (*p) u.here = dlink_shim_equal(p, u.wrapper + sizeof "__fatbinwrap" - 1);
+      while (p < end && *p) ++p;
+      while (p < end && !*p) ++p;
+    }
+  }
+  return u.here;
+}
 static void dlink_shim_ref(void *) {}
-static void dlink_shim_fill(dlink_shim_unit &u) {
-  const __fatBinC_Wrapper_t *from = u.here;
+static void dlink_shim_fill(dlink_shim_unit &u, const __fatBinC_Wrapper_t *from) {
   if (!from && dlink_shim_dlsym) from = (const __fatBinC_Wrapper_t *)dlink_shim_dlsym(NULL, u.wrapper);
   if (from && from->data) u.record->data = from->data;
 }
@@ -42,14 +61,14 @@ static void dlink_shim_done(dlink_shim_unit &u, void **handle) {
 }
 /* No host object of the unit is in this image: its kernels belong to another one, and nobody here will call. */
 static void dlink_shim_count(dlink_shim_unit &u) {
-  if (u.here || u.counted) return;
+  if (dlink_shim_here(u) || u.counted) return;
   u.counted = u.borrowed = 1;
-  dlink_shim_fill(u);
+  dlink_shim_fill(u, NULL);
   u.inner(u.done, NULL, NULL, dlink_shim_ref);
 }
 /* A registrar of the unit calls. The stub counts each unit once, whoever calls how often. */
 static void dlink_shim_call(dlink_shim_unit &u, dlink_shim_callback callback, void *wrapper, void *id, void (*ref)(void *)) {
-  if (!u.here && dlink_shim_dlsym) {
+  if (!dlink_shim_here(u) && dlink_shim_dlsym) {
     /* It is in another image, and came here because this one was loaded earlier (RTLD_NEXT is -1). That image's own stub,
        if it has one, waits for it: one that is not guarded would starve. */
     typedef void (*entry)(dlink_shim_callback, void *, void *, void (*)(void *));
@@ -62,8 +81,7 @@ static void dlink_shim_call(dlink_shim_unit &u, dlink_shim_callback callback, vo
   }
   if (!u.counted) {
     u.counted = 1;
-    if (wrapper && ((__fatBinC_Wrapper_t *)wrapper)->data) u.record->data = ((__fatBinC_Wrapper_t *)wrapper)->data;
-    else dlink_shim_fill(u);
+    dlink_shim_fill(u, (const __fatBinC_Wrapper_t *)wrapper);
     u.inner(callback, wrapper, id, ref);
   } else if (u.borrowed) {
     /* It comes after the unit was counted in its stead. */
@@ -76,16 +94,14 @@ static void dlink_shim_call(dlink_shim_unit &u, dlink_shim_callback callback, vo
   extern "C" { \
   extern const __fatBinC_Wrapper_t dlink_shim_record##ID __attribute__((visibility("hidden"))); \
   extern __fatBinC_Wrapper_t dlink_shim_store##ID __asm__("dlink_shim_record" #ID) __attribute__((visibility("hidden"))); \
-  extern const __fatBinC_Wrapper_t dlink_shim_here##ID __asm__("__fatbinwrap" #ID) __attribute__((weak)); \
   void dlink_shim_inner##ID(dlink_shim_callback, void *, void *, void (*)(void *)) __attribute__((visibility("hidden"), noinline)); \
   void dlink_shim_entry##ID(dlink_shim_callback, void *, void *, void (*)(void *)) \
     __asm__("__cudaRegisterLinkedBinary" #ID) __attribute__((visibility("protected"))); \
   } \
-  __asm__(".hidden __fatbinwrap" #ID); \
   static void dlink_shim_done##ID(void **handle); \
   __fatBinC_Wrapper_t dlink_shim_store##ID = {0x466243b1, 1, (const unsigned long long *)&dlink_shim_empty, 0}; \
   static dlink_shim_unit dlink_shim_unit##ID = {dlink_shim_inner##ID, dlink_shim_done##ID, &dlink_shim_store##ID, \
-    &dlink_shim_here##ID, "__fatbinwrap" #ID, "__cudaRegisterLinkedBinary" #ID, 0, 0, 0, 0}; \
+    "__fatbinwrap" #ID, "__cudaRegisterLinkedBinary" #ID, 0, 0, 0, 0, 0, 0}; \
   static void dlink_shim_done##ID(void **handle) { dlink_shim_done(dlink_shim_unit##ID, handle); } \
   void dlink_shim_entry##ID(dlink_shim_callback callback, void *wrapper, void *id, void (*ref)(void *)) { \
     dlink_shim_call(dlink_shim_unit##ID, callback, wrapper, id, ref); \

@@ -103,6 +103,10 @@ def main():
             os.symlink("lib", made + "/lib64")
             runtime = sorted(glob.glob(made + "/lib/libcudart.so.*"))[0]
             os.symlink(os.path.basename(runtime), made + "/lib/libcudart.so")
+            # nvlink looks for the compiler of link-time optimisation here; the wheels keep it elsewhere.
+            for compiler in glob.glob(made + "/lib/libnvvm.so.*"):
+                os.makedirs(made + "/nvvm/lib64", exist_ok=True)
+                os.symlink("../../lib/" + os.path.basename(compiler), made + "/nvvm/lib64/libnvvm.so")
             subprocess.run([made + "/bin/nvcc", "--version"], check=True, stdout=subprocess.DEVNULL)
             os.rename(made, dest)
     print(nvcc)

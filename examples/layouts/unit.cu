@@ -5,6 +5,8 @@
 //   PARENT        n_kernel launches a child kernel on the device
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
+// What other images call, whatever the visibility of the rest.
+#define API __attribute__((visibility("default")))
 #ifdef GIVES
 __device__ int PASTE(GIVES, _calls) = 0;
 __device__ int GIVES(int x) { ++PASTE(GIVES, _calls); return x + 1; }
@@ -29,7 +31,7 @@ __global__ void PASTE(NAME, _kernel)(int *p) {
 #endif
 }
 
-int PASTE(launch_, NAME)() {
+API int PASTE(launch_, NAME)() {
   int *p, v = 0;
   if (cudaMalloc(&p, sizeof v) != cudaSuccess) return -1;
   PASTE(NAME, _kernel)<<<1, 1>>>(p);
@@ -39,7 +41,7 @@ int PASTE(launch_, NAME)() {
   return error != cudaSuccess ? static_cast<int>(error) : v == 7 ? 0 : -2;
 }
 
-extern "C" int PASTE(run_, NAME)() {
+extern "C" API int PASTE(run_, NAME)() {
   int result = PASTE(launch_, NAME)();
 #ifdef USES
   if (result == 0) result = PASTE(launch_, USES)();

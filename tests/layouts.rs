@@ -1,0 +1,75 @@
+//! Every layout of device code across shared libraries, on every toolkit: built, loaded in every order, and seen through the
+//! registration probe. `examples/layouts/layouts.py` holds the layouts and says what each cell must be: with the shim on all
+//! images everything registers; with the shim on some, nothing is lost that stock has and that the stock images do not lose by
+//! themselves. The whole matrix is printed.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::{SHIM, Scratch, toolkit};
+
+fn matrix(version: &str, words: &[&str]) {
+    let Some(nvcc) = toolkit::nvcc(version) else { return };
+    let scratch = Scratch::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/layouts/layouts.py");
+    let mut command = support::clean(Command::new("python3"));
+    command.arg(script).arg("--nvcc").arg(nvcc).args(["--shim", SHIM, "--out"]).arg(scratch.path()).args(words);
+    command.arg(format!("--flags={}", toolkit::flags(version).join(" ")));
+    let output = command.output().unwrap();
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("nvcc {version}\n{table}");
+    assert!(output.status.success(), "nvcc {version}\n{table}{}", String::from_utf8_lossy(&output.stderr));
+    // A table in which plain nvcc has no fault proves nothing.
+    let faults = table.lines().filter(|l| l.contains(" no ")).count();
+    assert!(faults > 10, "nvcc {version}: {faults} faults only\n{table}");
+}
+
+#[test]
+fn layouts_on_nvcc_11_8() {
+    matrix("11.8", &["--ld", "bfd,lld"]);
+}
+
+#[test]
+fn layouts_on_nvcc_12_4() {
+    matrix("12.4", &["--ld", "bfd,lld"]);
+}
+
+#[test]
+fn layouts_on_nvcc_13_0_with_every_linker() {
+    matrix("13.0", &["--ld", "bfd,gold,lld,mold"]);
+}
+
+#[test]
+fn layouts_on_nvcc_13_5() {
+    matrix("13.5", &["--ld", "bfd,lld"]);
+}
+
+#[test]
+fn layouts_under_link_flags_visibility_strip_partial_links_and_clang() {
+    matrix("13.0", &["--variants", "hidden,Bsymbolic,as-needed,gc-sections,stripped,O2,ld-r,clang"]);
+}
+
+#[test]
+fn layouts_with_link_time_optimisation() {
+    matrix("13.0", &["--variants", "dlto"]);
+}
+
+#[test]
+fn a_guarded_object_is_the_same_for_the_same_inputs_and_names_no_temporary_file() {
+    let fixtures = fixtures!();
+    let Some(nvcc) = toolkit::nvcc("13.0") else { return };
+    let scene = fixtures.scene();
+    let link = |tmp: &str, output: &str| {
+        std::fs::create_dir_all(scene.join(tmp)).unwrap();
+        let mut command = support::shim();
+        command.arg(&nvcc).args(["-arch=sm_90", "-dlink", "plugdev.o", "-LL", "-lcore_nv", "-o", output]);
+        support::must(command.current_dir(scene.path()).env("TMPDIR", scene.join(tmp)));
+        assert_eq!(std::fs::read_dir(scene.join(tmp)).unwrap().count(), 0, "temporary files stay behind");
+        std::fs::read(scene.join(output)).unwrap()
+    };
+    let (first, second) = (link("tmp1", "o1"), link("a-longer-tmp", "o2"));
+    assert!(first == second, "two links of the same inputs differ");
+    assert!(!first.windows(11).any(|w| w == b"dlink-shim-" || w == b"tmpxft_0000"), "the object holds a temporary name");
+}
