@@ -17,7 +17,7 @@ Put it between your build and nvcc in one of three ways:
   dlink-shim /path/to/nvcc ARGS…   as a launcher
   a link or copy named `nvcc`      first on PATH, or as CMAKE_CUDA_COMPILER
   NVCC=dlink-shim                  called with nvcc's own words
-Settings: DLINK_SHIM_NVCC, DLINK_SHIM_MODE=fix|report|off, DLINK_SHIM_STRICT, DLINK_SHIM_KEEP, DLINK_SHIM_STRIP, DLINK_SHIM_LOG";
+Settings: DLINK_SHIM_NVCC, DLINK_SHIM_MODE=fix|report|off, DLINK_SHIM_STRICT, DLINK_SHIM_KEEP, DLINK_SHIM_STRIP, DLINK_SHIM_GUARD, DLINK_SHIM_LOG";
 
 #[derive(Parser)]
 #[command(name = "dlink-shim", version, about = "Makes CUDA device linking across shared libraries register every kernel", after_help = HOW)]
