@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::nvcc::command_line::ItemKind;
-use crate::nvcc::{CommandLine, DeviceLink, NotUnderstood};
-use crate::plan::{self, Plan, Scene, Wishes};
+use crate::nvcc::{CommandLine, DeviceLink, Named, NotUnderstood};
+use crate::plan::{self, FileVerdict, Plan, Scene, Wishes};
 use crate::rewrite::{self, Changes, Rewritten};
 use crate::{Env, Error, survey};
 
@@ -50,6 +50,9 @@ pub fn analyse(args: &[OsString], nvcc: Option<&Path>, env: &Env, wishes: &Wishe
     let line = CommandLine::read(args, env).map_err(NotAnalysed::Line)?;
     let Some(link) = DeviceLink::from_line(&line).map_err(NotAnalysed::DeviceLink)? else { return Ok(None) };
     let mut scene = survey::scene(&link, nvcc, env);
+    if link.implicit && !scene.has_units() {
+        return Ok(None);
+    }
     loop {
         let wanted = plan::wanted_symbols(&scene, wishes);
         if wanted.is_empty() {
@@ -57,9 +60,32 @@ pub fn analyse(args: &[OsString], nvcc: Option<&Path>, env: &Env, wishes: &Wishe
         }
         survey::read_symbols(&mut scene, &wanted);
     }
-    let plan = plan::decide(&scene, wishes);
+    let mut plan = plan::decide(&scene, wishes);
+    if link.implicit {
+        leave_what_one_line_cannot_say(&link, &scene, &mut plan);
+    }
     let ccbin = env.get("NVCC_CCBIN").map(|c| c.as_bytes().to_vec());
     Ok(Some(Analysis { line, link, scene, plan, ccbin }))
+}
+
+/// nvcc writes `-Xlinker` values unquoted into a shell command, so only a plain name can move there.
+fn leave_what_one_line_cannot_say(link: &DeviceLink, scene: &Scene, plan: &mut Plan) {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+@%=:".contains(b);
+    for file in &mut plan.files {
+        let FileVerdict::Strip(_) = file.verdict else { continue };
+        let odd = scene.files[file.file].mentions.iter().find(|&&m| match &link.mentions[m].named {
+            Named::Path(path) => !path.as_os_str().as_bytes().iter().all(plain),
+            Named::Library(name) => !name.as_bytes().iter().all(plain),
+        });
+        if odd.is_some() {
+            let why = format!(
+                "{}: would be left off the device link, but its name can't be passed to the host linker alone; use -dlink and a host link of its own",
+                scene.files[file.file].name()
+            );
+            plan.warning.get_or_insert(why.clone());
+            file.verdict = FileVerdict::Leave(why);
+        }
+    }
 }
 
 impl Analysis {
@@ -93,18 +119,21 @@ impl Analysis {
     /// The command line with the plan's changes made; `None` when there are none. `new_file` writes a file of the given
     /// name and text and says where it is.
     pub fn rewritten(&self, new_file: &mut NewFile<'_>) -> Result<Option<Rewritten>, Error> {
-        let sites = |m: usize| self.link.mentions[m].sites.iter().copied();
         let mut changes = Changes::default();
-        for file in self.plan.stripped() {
-            changes.removed.extend(self.scene.files[file].mentions.iter().flat_map(|&m| sites(m)));
-        }
+        let stripped = self.plan.stripped().flat_map(|f| &self.scene.files[f].mentions);
         // Older nvlink refuses a library that is named twice; a cure is no time to find out which this is.
-        for file in self.plan.cured() {
-            changes.removed.extend(self.scene.files[file].mentions[1..].iter().flat_map(|&m| sites(m)));
+        let repeated = self.plan.cured().flat_map(|f| &self.scene.files[f].mentions[1..]);
+        for &mention in stripped.chain(repeated) {
+            let mention = &self.link.mentions[mention];
+            let place = if self.link.implicit && !mention.nvlink_only { &mut changes.to_host } else { &mut changes.removed };
+            place.extend(mention.sites.iter().copied());
         }
         if !self.plan.masked.is_empty() {
             let object = rewrite::mask::object(&self.plan.masked).map_err(|e| Error::Temporary(std::io::Error::other(e.to_string())))?;
-            changes.added.push(new_file("mask.o", &object)?.into());
+            let path = new_file("mask.o", &object)?;
+            // The mask must not reach the host linker: the image would claim a stub that it does not have.
+            changes.added.extend(self.link.implicit.then(|| "-Xnvlink".into()));
+            changes.added.push(path.into());
         }
         let compiler = |words: OsString| [OsString::from("-Xcompiler"), words];
         if self.protects() {
@@ -116,7 +145,7 @@ impl Analysis {
             words.push(header);
             changes.added.extend(compiler(words));
         }
-        if changes.removed.is_empty() && changes.added.is_empty() {
+        if changes.removed.is_empty() && changes.to_host.is_empty() && changes.added.is_empty() {
             return Ok(None);
         }
         rewrite::rewrite(&self.line, &changes, &mut |text| new_file("options.rsp", text)).map(Some)

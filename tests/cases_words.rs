@@ -130,10 +130,12 @@ fn check_untouched(scene: &Scratch, lines: &[&[&str]]) {
 #[test]
 fn case_10_a_swallowed_dlink_is_no_device_link() {
     let scene = fixtures!().scene();
-    let tail = ["plug.o", "-LL", "-lcore_nv"];
     for head in [["-Xcompiler", "-dlink"], ["-I", "-dlink"], ["-D", "-dlink"], ["-o", "-dlink"]] {
-        let words = [&head[..], &tail[..]].concat();
-        check_untouched(&scene, &[&words]);
+        let compile = [&head[..], &["-dc", "plug.o", "-LL", "-lcore_nv"]].concat();
+        check_untouched(&scene, &[&compile]);
+        // Such a line links a program, with a device link inside: the host linker still gets the library.
+        let program = [&head[..], &["plug.o", "-LL", "-lcore_nv"]].concat();
+        check(&scene, &program, &[&head[..], &["plug.o", "-LL", "-Xlinker", "-lcore_nv"]].concat());
     }
     check_untouched(&scene, &[&["-I", "-dlink", "x.cu"]]);
 }

@@ -44,6 +44,9 @@ pub struct DeviceLink {
     pub directories: Vec<PathBuf>,
     /// Whether nvlink optimises at link time.
     pub lto: bool,
+    /// Whether the same command also makes the host link (`nvcc a.o b.o -o program`, `nvcc -shared a.o -o a.so`): what
+    /// leaves the device link must then still reach the host linker.
+    pub implicit: bool,
 }
 
 /// Phase options under which nvcc runs no nvlink, or nvlink's result gets no stub (`-cubin`, `-fatbin`, `-r`), or the
@@ -120,9 +123,20 @@ const NVLINK_VALUED: &[&str] = &[
 impl DeviceLink {
     /// Reads the device link out of a command: `Ok(None)` when the command is none.
     pub fn from_line(line: &CommandLine) -> Result<Option<Self>, NotUnderstood> {
-        if !line.has("device-link") || OTHER_PHASES.iter().any(|p| line.has(p)) {
+        if OTHER_PHASES.iter().any(|p| line.has(p)) {
             return Ok(None);
         }
+        let read = Self::read(line);
+        if line.has("device-link") {
+            return read.map(Some);
+        }
+        // Without the option it is a device link if some object on it has relocatable code, which the survey tells. What is
+        // not understood here is most likely a compilation, or nvcc's own error.
+        let links = |l: &Self| l.mentions.iter().any(|m| matches!(m.named, Named::Path(_))) && line.last_value("x").is_none();
+        Ok(read.ok().filter(links).map(|l| Self { implicit: true, ..l }))
+    }
+
+    fn read(line: &CommandLine) -> Result<Self, NotUnderstood> {
         let forwards = ["forward-unknown-to-host-compiler", "forward-unknown-to-host-linker", "forward-unknown-opts"];
         let forwards = forwards.iter().any(|f| line.has(f));
         let mut link = Self { lto: line.has("dlink-time-opt") || line.has("lto"), ..Self::default() };
@@ -147,7 +161,7 @@ impl DeviceLink {
             }
         }
         link.nvlink_words(&nvlink)?;
-        Ok(Some(link))
+        Ok(link)
     }
 
     fn input(&mut self, name: &[u8], site: Site) -> Result<(), NotUnderstood> {

@@ -18,6 +18,16 @@ pub struct Scene {
     pub no_mask: bool,
 }
 
+impl Scene {
+    /// Whether anything on the line is relocatable device code.
+    pub fn has_units(&self) -> bool {
+        self.files.iter().any(|f| match &f.state {
+            FileState::Read(content) => content.members().iter().any(|m| !m.units.is_empty()) || matches!(content, Content::Device),
+            _ => false,
+        })
+    }
+}
+
 /// What became of looking at a file.
 #[derive(Clone, Debug)]
 pub enum FileState {
