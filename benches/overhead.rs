@@ -16,6 +16,7 @@ fn main() {
     std::fs::create_dir_all(place.join("L")).unwrap();
     pass_through(&nvcc, &place);
     device_link(&nvcc, &place);
+    guarded(&nvcc, &place);
     inspection(&place);
 }
 
@@ -103,6 +104,54 @@ fn device_link(nvcc: &Path, place: &Path) {
         ms(shim),
         ratio(shim)
     );
+}
+
+/// The same inputs, plain and guarded; and what the header of 300 units costs the host compiler.
+fn guarded(nvcc: &Path, place: &Path) {
+    let cuda = nvcc.parent().unwrap().parent().unwrap();
+    let nvcc = nvcc.to_str().unwrap();
+    let archive: Vec<String> = (0..20).map(|l| format!("libfull{l}.a")).collect();
+    for (l, name) in archive.iter().enumerate() {
+        let objects: Vec<String> = (0..4).map(|u| format!("u{l}_{u}.o")).collect();
+        let words: Vec<&str> = ["ar", "crs", name].into_iter().chain(objects.iter().map(String::as_str)).collect();
+        time(&words, place);
+    }
+    let arch = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=[sm_90,compute_90]"];
+    let mut plain = [&[nvcc, "-Xcompiler", "-fPIC", "-dlink", "plug.o", "-o", "g.o"], &arch[..]].concat();
+    plain.extend(archive.iter().map(String::as_str));
+    let ours: Vec<&str> = std::iter::once(SHIM).chain(plain.iter().copied()).collect();
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for _ in 0..15 {
+        a.push(time(&plain, place));
+        b.push(time(&ours, place));
+    }
+    let (a, b) = (median(a), median(b));
+    println!(
+        "guarded device link, 80 units: nvcc {}, through dlink-shim {} ({:.2}; median of 15 pairs)",
+        ms(a),
+        ms(b),
+        b.as_secs_f64() / a.as_secs_f64()
+    );
+    let unit = |n: usize| dlink_shim::plan::Guarded {
+        id: format!("_0a1b2c3d_9_unit{n:03}_cu_0a1b2c3d").into_bytes(),
+        pull: Some(format!("symbol{n}").into_bytes()),
+    };
+    let units: Vec<_> = (0..300).map(unit).collect();
+    std::fs::write(place.join("guard.h"), dlink_shim::rewrite::guard::header(&units)).unwrap();
+    std::fs::write(place.join("none.h"), "#include <stddef.h>\n#include <fatbinary_section.h>\n").unwrap();
+    let stub: String = units
+        .iter()
+        .map(|u| String::from_utf8_lossy(&u.id).into_owned())
+        .map(|id| format!("extern \"C\" void __cudaRegisterLinkedBinary{id}(void (*)(void **), void *, void *, void (*)(void *)) {{}}\n"))
+        .collect();
+    std::fs::write(place.join("stub.cpp"), stub).unwrap();
+    let include = format!("-I{}/include", cuda.display());
+    let compile = |header: &str| {
+        let runs = (0..9).map(|_| time(&["g++", "-fPIC", "-c", &include, "-include", header, "stub.cpp", "-o", "stub.o"], place));
+        median(runs.collect())
+    };
+    let (with, without) = (compile("guard.h"), compile("none.h"));
+    println!("guard header of 300 units: {} of host compilation more (median of 9)", ms(with.saturating_sub(without)));
 }
 
 /// A static library of the size of a toolkit's: 361 members, 324 MB.

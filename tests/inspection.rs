@@ -186,6 +186,25 @@ fn thin_archives_joined_objects_and_stubs_are_read() {
     assert!(joined.units.iter().all(|u| !u.device_only));
 }
 
+/// GNU ar writes `/SYM64/` once offsets pass 4 GiB; the table's form is the same in a small file.
+#[test]
+fn archives_with_a_64_bit_symbol_table_are_read() {
+    let fixtures = fixtures!();
+    let scene = fixtures.scene();
+    let plain = std::fs::read(scene.join("L/libcore_nv.a")).unwrap();
+    assert_eq!(&plain[8..10], b"/ ");
+    let size: usize = std::str::from_utf8(&plain[56..66]).unwrap().trim().parse().unwrap();
+    let table = [0u8; 8];
+    let mut big = b"!<arch>\n".to_vec();
+    big.extend(format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "/SYM64/", 0, 0, 0, 0, table.len()).into_bytes());
+    big.extend(table);
+    big.extend(&plain[68 + size + size % 2..]);
+    scene.write("L/libbig_nv.a", big);
+    let Content::Archive(members) = object::inspect(&scene.join("L/libbig_nv.a")).unwrap() else { panic!() };
+    assert_eq!(members.len(), 2);
+    assert_eq!(StandIn::new().run(scene.path(), &["-dlink", "plug.o", "-LL", "-lbig_nv"]).words(), ["-dlink", "plug.o", "-LL"]);
+}
+
 #[test]
 fn case_26_odd_files_are_survived_and_the_line_stays() {
     let fixtures = fixtures!();

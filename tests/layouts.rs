@@ -1,7 +1,7 @@
 //! Every layout of device code across shared libraries, on every toolkit: built, loaded in every order, and seen through the
 //! registration probe. `examples/layouts/layouts.py` holds the layouts and says what each cell must be: with the shim on all
 //! images everything registers; with the shim on some, nothing is lost that stock has and that the stock images do not lose by
-//! themselves. The whole matrix is printed.
+//! themselves. The tables stay in `target/layouts/`.
 
 mod support;
 
@@ -19,7 +19,11 @@ fn matrix(version: &str, words: &[&str]) {
     command.arg(format!("--flags={}", toolkit::flags(version).join(" ")));
     let output = command.output().unwrap();
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("nvcc {version}\n{table}");
+    // `.ci/run` prints these at the end.
+    let tables = toolkit::target().join("layouts");
+    std::fs::create_dir_all(&tables).unwrap();
+    let name = format!("{version}-{}.txt", words[1].replace(',', "-"));
+    std::fs::write(tables.join(name), format!("nvcc {version}, {}\n{table}", words.join(" "))).unwrap();
     assert!(output.status.success(), "nvcc {version}\n{table}{}", String::from_utf8_lossy(&output.stderr));
     // A table in which plain nvcc has no fault proves nothing.
     let faults = table.lines().filter(|l| l.contains(" no ")).count();
@@ -72,4 +76,29 @@ fn a_guarded_object_is_the_same_for_the_same_inputs_and_names_no_temporary_file(
     let (first, second) = (link("tmp1", "o1"), link("a-longer-tmp", "o2"));
     assert!(first == second, "two links of the same inputs differ");
     assert!(!first.windows(11).any(|w| w == b"dlink-shim-" || w == b"tmpxft_0000"), "the object holds a temporary name");
+}
+
+#[test]
+fn a_guarded_plugin_can_be_closed_and_opened_again() {
+    let Some(nvcc) = toolkit::nvcc("13.0") else { return };
+    let cuda = nvcc.parent().unwrap().parent().unwrap().to_owned();
+    let scratch = Scratch::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/layouts/layouts.py");
+    let mut command = support::clean(Command::new("python3"));
+    command
+        .arg(script)
+        .arg("--nvcc")
+        .arg(nvcc)
+        .args(["--shim", SHIM, "--layouts", "L2,L4", "--variants", "plain", "--out"])
+        .arg(scratch.path());
+    support::must(&mut command);
+    for layout in ["L2", "L4"] {
+        let built = scratch.join(format!("{layout}-bfd-plain-11"));
+        let kernel = if layout == "L2" { "q2_kernel" } else { "p2_kernel" };
+        let again = ["close:./libsecond.so", "./libsecond.so"];
+        let words = [&["./libfirst.so", "./libsecond.so"][..], &again, &again].concat();
+        let seen = support::load::load(&built, &cuda, &words);
+        assert!(seen.ok, "{}", seen.stderr);
+        assert_eq!(seen.times(kernel), 3, "{layout}: {seen:?}");
+    }
 }
