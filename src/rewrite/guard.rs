@@ -22,13 +22,13 @@ static const struct { unsigned int magic; unsigned short version, header; unsign
   dlink_shim_empty = {0xba55ed50u, 1, 16, 0};
 struct dlink_shim_unit {
   void (*inner)(dlink_shim_callback, void *, void *, void (*)(void *));
-  dlink_shim_callback done;
   __fatBinC_Wrapper_t *record;
   const char *wrapper, *entry;
   int here, looked, counted, borrowed;
-  void **handle;
   dlink_shim_callback late;
 };
+/* The stub's handle, once its count is complete. */
+static void **dlink_shim_handle;
 /* The linker's own names for the ends of this image's id section: each host object in the image has its unit's id there,
    and this object its `def <id>`s, so the section is never missing. (A weak hidden reference to the unit's wrapper would
    say the same, but gold and mold refuse it when a shared library on the line defines the wrapper.) */
@@ -55,16 +55,14 @@ static void dlink_shim_fill(dlink_shim_unit &u, const __fatBinC_Wrapper_t *from)
   if (!from && dlink_shim_dlsym) from = (const __fatBinC_Wrapper_t *)dlink_shim_dlsym(NULL, u.wrapper);
   if (from && from->data) u.record->data = from->data;
 }
-static void dlink_shim_done(dlink_shim_unit &u, void **handle) {
-  u.handle = handle;
-  if (u.late) u.late(handle);
-}
+/* The callback of borrowed units, which have nothing to register here, but for registrars that came meanwhile. */
+static void dlink_shim_done(void **handle);
 /* No host object of the unit is in this image: its kernels belong to another one, and nobody here will call. */
 static void dlink_shim_count(dlink_shim_unit &u) {
   if (dlink_shim_here(u) || u.counted) return;
   u.counted = u.borrowed = 1;
   dlink_shim_fill(u, NULL);
-  u.inner(u.done, NULL, NULL, dlink_shim_ref);
+  u.inner(dlink_shim_done, NULL, NULL, dlink_shim_ref);
 }
 /* A registrar of the unit calls. The stub counts each unit once, whoever calls how often. */
 static void dlink_shim_call(dlink_shim_unit &u, dlink_shim_callback callback, void *wrapper, void *id, void (*ref)(void *)) {
@@ -86,7 +84,7 @@ static void dlink_shim_call(dlink_shim_unit &u, dlink_shim_callback callback, vo
   } else if (u.borrowed) {
     /* It comes after the unit was counted in its stead. */
     u.borrowed = 0;
-    if (u.handle) callback(u.handle);
+    if (dlink_shim_handle) callback(dlink_shim_handle);
     else u.late = callback;
   }
 }
@@ -98,15 +96,12 @@ static void dlink_shim_call(dlink_shim_unit &u, dlink_shim_callback callback, vo
   void dlink_shim_entry##ID(dlink_shim_callback, void *, void *, void (*)(void *)) \
     __asm__("__cudaRegisterLinkedBinary" #ID) __attribute__((visibility("protected"))); \
   } \
-  static void dlink_shim_done##ID(void **handle); \
   __fatBinC_Wrapper_t dlink_shim_store##ID = {0x466243b1, 1, (const unsigned long long *)&dlink_shim_empty, 0}; \
-  static dlink_shim_unit dlink_shim_unit##ID = {dlink_shim_inner##ID, dlink_shim_done##ID, &dlink_shim_store##ID, \
-    "__fatbinwrap" #ID, "__cudaRegisterLinkedBinary" #ID, 0, 0, 0, 0, 0, 0}; \
-  static void dlink_shim_done##ID(void **handle) { dlink_shim_done(dlink_shim_unit##ID, handle); } \
+  static dlink_shim_unit dlink_shim_unit##ID = {dlink_shim_inner##ID, &dlink_shim_store##ID, \
+    "__fatbinwrap" #ID, "__cudaRegisterLinkedBinary" #ID, 0, 0, 0, 0, 0}; \
   void dlink_shim_entry##ID(dlink_shim_callback callback, void *wrapper, void *id, void (*ref)(void *)) { \
     dlink_shim_call(dlink_shim_unit##ID, callback, wrapper, id, ref); \
-  } \
-  __attribute__((constructor)) static void dlink_shim_count##ID(void) { dlink_shim_count(dlink_shim_unit##ID); }
+  }
 /* The stock stub's reference to the wrapper pulls a member out of its archive; this one pulls it by another symbol. */
 #define DLINK_SHIM_PULL(ID, SYMBOL) \
   extern "C" char dlink_shim_pulled##ID __asm__(SYMBOL); \
@@ -125,6 +120,26 @@ pub fn header(units: &[Guarded]) -> Vec<u8> {
             let _ = writeln!(out, "DLINK_SHIM_PULL({id}, \"{}\")", String::from_utf8_lossy(symbol));
         }
     }
+    // One constructor for all: a function for each would double what the header costs the compiler.
+    out.push_str("static dlink_shim_unit *const dlink_shim_units[] = {\n");
+    for unit in units {
+        let _ = writeln!(out, "&dlink_shim_unit{},", String::from_utf8_lossy(&unit.id));
+    }
+    out.push_str(concat!(
+        "};\n",
+        "static const size_t dlink_shim_count_of = sizeof dlink_shim_units / sizeof *dlink_shim_units;\n",
+        "static void dlink_shim_done(void **handle) {\n",
+        "  dlink_shim_handle = handle;\n",
+        "  for (size_t i = 0; i < dlink_shim_count_of; ++i) {\n",
+        "    dlink_shim_callback late = dlink_shim_units[i]->late;\n",
+        "    dlink_shim_units[i]->late = NULL;\n",
+        "    if (late) late(handle);\n",
+        "  }\n",
+        "}\n",
+        "__attribute__((constructor)) static void dlink_shim_count_all(void) {\n",
+        "  for (size_t i = 0; i < dlink_shim_count_of; ++i) dlink_shim_count(*dlink_shim_units[i]);\n",
+        "}\n",
+    ));
     out.into_bytes()
 }
 
