@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::nvcc::command_line::ItemKind;
-use crate::nvcc::{CommandLine, DeviceLink, Named, NotUnderstood};
-use crate::plan::{self, FileVerdict, Plan, Scene, Wishes};
+use crate::nvcc::{CommandLine, DeviceLink, NotUnderstood};
+use crate::plan::{self, Plan, Scene, Wishes};
 use crate::rewrite::{self, Changes, Rewritten};
 use crate::{Env, Error, survey};
 
@@ -60,32 +60,9 @@ pub fn analyse(args: &[OsString], nvcc: Option<&Path>, env: &Env, wishes: &Wishe
         }
         survey::read_symbols(&mut scene, &wanted);
     }
-    let mut plan = plan::decide(&scene, wishes);
-    if link.implicit {
-        leave_what_one_line_cannot_say(&link, &scene, &mut plan);
-    }
+    let plan = plan::decide(&scene, wishes);
     let ccbin = env.get("NVCC_CCBIN").map(|c| c.as_bytes().to_vec());
     Ok(Some(Analysis { line, link, scene, plan, ccbin }))
-}
-
-/// nvcc writes `-Xlinker` values unquoted into a shell command, so only a plain name can move there.
-fn leave_what_one_line_cannot_say(link: &DeviceLink, scene: &Scene, plan: &mut Plan) {
-    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+@%=:".contains(b);
-    for file in &mut plan.files {
-        let FileVerdict::Strip(_) = file.verdict else { continue };
-        let odd = scene.files[file.file].mentions.iter().find(|&&m| match &link.mentions[m].named {
-            Named::Path(path) => !path.as_os_str().as_bytes().iter().all(plain),
-            Named::Library(name) => !name.as_bytes().iter().all(plain),
-        });
-        if odd.is_some() {
-            let why = format!(
-                "{}: would be left off the device link, but its name can't be passed to the host linker alone; use -dlink and a host link of its own",
-                scene.files[file.file].name()
-            );
-            plan.warning.get_or_insert(why.clone());
-            file.verdict = FileVerdict::Leave(why);
-        }
-    }
 }
 
 impl Analysis {
@@ -125,8 +102,10 @@ impl Analysis {
         let repeated = self.plan.cured().flat_map(|f| &self.scene.files[f].mentions[1..]);
         for &mention in stripped.chain(repeated) {
             let mention = &self.link.mentions[mention];
-            let place = if self.link.implicit && !mention.nvlink_only { &mut changes.to_host } else { &mut changes.removed };
-            place.extend(mention.sites.iter().copied());
+            // The host linker's line stays as it is, order and all.
+            if !self.link.implicit || mention.nvlink_only {
+                changes.removed.extend(mention.sites.iter().copied());
+            }
         }
         if !self.plan.masked.is_empty() {
             let object = rewrite::mask::object(&self.plan.masked).map_err(|e| Error::Temporary(std::io::Error::other(e.to_string())))?;
@@ -145,7 +124,7 @@ impl Analysis {
             words.push(header);
             changes.added.extend(compiler(words));
         }
-        if changes.removed.is_empty() && changes.to_host.is_empty() && changes.added.is_empty() {
+        if changes.removed.is_empty() && changes.added.is_empty() {
             return Ok(None);
         }
         rewrite::rewrite(&self.line, &changes, &mut |text| new_file("options.rsp", text)).map(Some)

@@ -13,7 +13,7 @@ use crate::{Env, library_search::Search};
 /// Looks at everything that the device link names.
 pub fn scene(link: &DeviceLink, nvcc: Option<&Path>, env: &Env) -> Scene {
     let search = Search::new(&link.directories, nvcc, env.get("LIBRARY_PATH"), env.cwd());
-    let mut scene = Scene { no_mask: link.lto, ..Scene::default() };
+    let mut scene = Scene { no_mask: link.lto, keep_line: link.implicit, ..Scene::default() };
     let mut seen: HashMap<(u64, u64), usize> = HashMap::new();
     for (mention, m) in link.mentions.iter().enumerate() {
         let path = match &m.named {

@@ -88,14 +88,14 @@ fn archive(scene: &Scene, index: usize, units: &mut [UnitPlan], wishes: &Wishes,
     if Wishes::matches(&wishes.keep, &file.name()) {
         return FileVerdict::Leave("DLINK_SHIM_KEEP".into());
     }
-    if Wishes::matches(&wishes.strip, &file.name()) {
+    if Wishes::matches(&wishes.strip, &file.name()) && !scene.keep_line {
         return FileVerdict::Strip("DLINK_SHIM_STRIP".into());
     }
     let going = |u: &UnitPlan| matches!(u.verdict, Verdict::Strip | Verdict::Copy(_));
-    if units.iter().all(|u| going(u) || u.verdict == Verdict::Excluded) && units.iter().any(going) {
+    if !scene.keep_line && units.iter().all(|u| going(u) || u.verdict == Verdict::Excluded) && units.iter().any(going) {
         return FileVerdict::Strip(why_strip(units));
     }
-    // Some stay: the others go one by one, if a mask can say so. A mask takes every unit of its id, so never one that
+    // Some stay, or the line must: the others go one by one, if a mask can say so. A mask takes every unit of its id, so never one that
     // stays elsewhere.
     let mut clash = None;
     for unit in units.iter_mut() {
@@ -106,7 +106,7 @@ fn archive(scene: &Scene, index: usize, units: &mut [UnitPlan], wishes: &Wishes,
             Verdict::Strip => unit.verdict = Verdict::Leave("it has no module id to mask it by".into()),
             Verdict::Copy(first) => {
                 clash.get_or_insert_with(|| format!("unit {} of {} is also in {first}", shown_id(&unit.id), file.name()));
-                unit.verdict = Verdict::Leave(format!("also in {first}, and only a part of this archive is"));
+                unit.verdict = Verdict::Leave(format!("also in {first}, and can't be told from it here"));
             }
             _ => {}
         }

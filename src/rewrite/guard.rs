@@ -20,9 +20,10 @@ extern "C" void *dlink_shim_dlsym(void *, const char *) __asm__("dlsym") __attri
 /* An empty container, for a unit whose own is in no loaded image. */
 static const struct { unsigned int magic; unsigned short version, header; unsigned long long size; }
   dlink_shim_empty = {0xba55ed50u, 1, 16, 0};
+static const __fatBinC_Wrapper_t dlink_shim_no_code = {0x466243b1, 1, (const unsigned long long *)&dlink_shim_empty, 0};
 struct dlink_shim_unit {
   void (*inner)(dlink_shim_callback, void *, void *, void (*)(void *));
-  __fatBinC_Wrapper_t *record;
+  const __fatBinC_Wrapper_t **record;
   const char *wrapper, *entry;
   int here, looked, counted, borrowed;
   dlink_shim_callback late;
@@ -53,7 +54,7 @@ static int dlink_shim_here(dlink_shim_unit &u) {
 static void dlink_shim_ref(void *) {}
 static void dlink_shim_fill(dlink_shim_unit &u, const __fatBinC_Wrapper_t *from) {
   if (!from && dlink_shim_dlsym) from = (const __fatBinC_Wrapper_t *)dlink_shim_dlsym(NULL, u.wrapper);
-  if (from && from->data) u.record->data = from->data;
+  if (from && from->data) *u.record = from;
 }
 /* The callback of borrowed units, which have nothing to register here, but for registrars that came meanwhile. */
 static void dlink_shim_done(void **handle);
@@ -90,14 +91,13 @@ static void dlink_shim_call(dlink_shim_unit &u, dlink_shim_callback callback, vo
 }
 #define DLINK_SHIM_UNIT(ID) \
   extern "C" { \
-  extern const __fatBinC_Wrapper_t dlink_shim_record##ID __attribute__((visibility("hidden"))); \
-  extern __fatBinC_Wrapper_t dlink_shim_store##ID __asm__("dlink_shim_record" #ID) __attribute__((visibility("hidden"))); \
-  void dlink_shim_inner##ID(dlink_shim_callback, void *, void *, void (*)(void *)) __attribute__((visibility("hidden"), noinline)); \
+  extern const __fatBinC_Wrapper_t *dlink_shim_record##ID __attribute__((visibility("hidden"))); \
+  void dlink_shim_inner##ID(dlink_shim_callback, void *, void *, void (*)(void *)) __attribute__((visibility("hidden"))); \
   void dlink_shim_entry##ID(dlink_shim_callback, void *, void *, void (*)(void *)) \
     __asm__("__cudaRegisterLinkedBinary" #ID) __attribute__((visibility("protected"))); \
   } \
-  __fatBinC_Wrapper_t dlink_shim_store##ID = {0x466243b1, 1, (const unsigned long long *)&dlink_shim_empty, 0}; \
-  static dlink_shim_unit dlink_shim_unit##ID = {dlink_shim_inner##ID, &dlink_shim_store##ID, \
+  const __fatBinC_Wrapper_t *dlink_shim_record##ID = &dlink_shim_no_code; \
+  static dlink_shim_unit dlink_shim_unit##ID = {dlink_shim_inner##ID, &dlink_shim_record##ID, \
     "__fatbinwrap" #ID, "__cudaRegisterLinkedBinary" #ID, 0, 0, 0, 0, 0}; \
   void dlink_shim_entry##ID(dlink_shim_callback callback, void *wrapper, void *id, void (*ref)(void *)) { \
     dlink_shim_call(dlink_shim_unit##ID, callback, wrapper, id, ref); \
@@ -114,7 +114,8 @@ pub fn header(units: &[Guarded]) -> Vec<u8> {
     for unit in units {
         let id = String::from_utf8_lossy(&unit.id);
         let _ = writeln!(out, "#define __cudaRegisterLinkedBinary{id} dlink_shim_inner{id}");
-        let _ = writeln!(out, "#define __fatbinwrap{id} dlink_shim_record{id}");
+        // The stub's `extern const T NAME` then declares a pointer, and its `&NAME` is the pointer's value.
+        let _ = writeln!(out, "#define __fatbinwrap{id} (*dlink_shim_record{id})");
         let _ = writeln!(out, "DLINK_SHIM_UNIT({id})");
         if let Some(symbol) = &unit.pull {
             let _ = writeln!(out, "DLINK_SHIM_PULL({id}, \"{}\")", String::from_utf8_lossy(symbol));

@@ -17,8 +17,6 @@ use crate::nvcc::{Site, words};
 pub struct Changes {
     /// Values to leave out.
     pub removed: BTreeSet<Site>,
-    /// Values that only the host linker may see: each moves behind `-Xlinker`, in its place.
-    pub to_host: BTreeSet<Site>,
     /// Words to add at the end of argv.
     pub added: Vec<OsString>,
 }
@@ -36,7 +34,6 @@ pub struct Rewritten {
 enum WordEdit {
     Drop,
     Replace(Vec<u8>),
-    Several(Vec<Vec<u8>>),
 }
 
 /// Makes the changes. `new_file` is called for every options file that changes, with its new text, and says where that
@@ -77,7 +74,6 @@ pub fn rewrite(
             match own.get(&word) {
                 Some(WordEdit::Drop) => {}
                 Some(WordEdit::Replace(text)) => out.args.push(OsString::from_vec(text.clone())),
-                Some(WordEdit::Several(words)) => out.args.extend(words.iter().cloned().map(OsString::from_vec)),
                 None => out.args.push(OsString::from_vec(w.text.clone())),
             }
         }
@@ -92,21 +88,7 @@ fn source_edits(line: &CommandLine, source: usize, changes: &Changes, renamed: &
     let mut edits = BTreeMap::new();
     for (index, item) in line.items.iter().enumerate().filter(|(_, i)| i.source == source) {
         let removed = |value: usize| changes.removed.contains(&Site { item: index, value });
-        let to_host = |value: usize| changes.to_host.contains(&Site { item: index, value });
         match &item.kind {
-            ItemKind::Input(name) if to_host(0) => {
-                edits.insert(item.word, WordEdit::Several(vec![b"-Xlinker".to_vec(), name.clone()]));
-            }
-            // One `-l` for each name, in the order in which they stood.
-            ItemKind::Valued { values, .. } if (0..values.len()).any(to_host) => {
-                let one = |v: usize| {
-                    let word = [b"-l", values[v].raw.as_slice()].concat();
-                    if to_host(v) { vec![b"-Xlinker".to_vec(), word] } else { vec![word] }
-                };
-                let kept = (0..values.len()).filter(|&v| !removed(v) && !values[v].raw.is_empty());
-                edits.extend((item.word..item.word + item.words - 1).map(|w| (w, WordEdit::Drop)));
-                edits.insert(item.word + item.words - 1, WordEdit::Several(kept.flat_map(one).collect()));
-            }
             ItemKind::Input(_) if removed(0) => {
                 edits.insert(item.word, WordEdit::Drop);
             }
@@ -144,7 +126,6 @@ fn edited_text(text: &[u8], all: &[words::Word], edits: &BTreeMap<usize, WordEdi
         match edit {
             WordEdit::Drop => {}
             WordEdit::Replace(new) => out.extend(words::quote(new)),
-            WordEdit::Several(new) => out.extend(new.iter().map(|w| words::quote(w)).collect::<Vec<_>>().join(&b' ')),
         }
         at = span.end;
     }
