@@ -114,7 +114,10 @@ fn needs_are_closed_over_archives() {
     must(Command::new("objcopy").args(["-j", ".nv*", "-j", "__nv*", "middle.o", "middle_nv.o"]).current_dir(scene.path()));
     must(Command::new("ar").args(["crs", "L/libmiddle_nv.a", "middle_nv.o"]).current_dir(scene.path()));
     let words = ["-dlink", "plug2.o", "-LL", "-lcore_nv", "-lmiddle_nv"];
-    assert_eq!(StandIn::new().run(scene.path(), &words).words(), words);
+    let reached = StandIn::new().run(scene.path(), &words);
+    assert_eq!(reached.words()[..5], words);
+    let guarded = |f: &Vec<u8>| String::from_utf8_lossy(f).lines().filter(|l| l.starts_with("DLINK_SHIM_UNIT(")).count();
+    assert_eq!(reached.new_files.iter().map(guarded).max(), Some(2), "devfn and middle; core is masked");
     assert_eq!(
         StandIn::new().run(scene.path(), &["-dlink", "plug.o", "-LL", "-lcore_nv", "-lmiddle_nv"]).words(),
         ["-dlink", "plug.o", "-LL"]
