@@ -102,3 +102,28 @@ fn a_guarded_plugin_can_be_closed_and_opened_again() {
         assert_eq!(seen.times(kernel), 3, "{layout}: {seen:?}");
     }
 }
+
+#[test]
+fn registration_order_inside_an_image_is_that_of_stock_nvcc() {
+    let Some(nvcc) = toolkit::nvcc("13.0") else { return };
+    let cuda = nvcc.parent().unwrap().parent().unwrap().to_owned();
+    let scratch = Scratch::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/layouts/layouts.py");
+    let mut command = support::clean(Command::new("python3"));
+    command
+        .arg(script)
+        .arg("--nvcc")
+        .arg(nvcc)
+        .args(["--shim", SHIM, "--layouts", "L3,L6-pull", "--variants", "plain", "--out"])
+        .arg(scratch.path());
+    support::must(&mut command);
+    for (layout, program, words) in [("L6-pull", "program", &[][..]), ("L3", "loader", &["./libfirst.so"])] {
+        let kernels = |shim: &str| {
+            let built = scratch.join(format!("{layout}-bfd-plain-{shim}"));
+            let seen = support::load::run(&built, &cuda, &built.join(program), words);
+            seen.kernels.into_iter().map(|(_, kernel)| kernel).collect::<Vec<_>>()
+        };
+        assert_eq!(kernels("11"), kernels("00"), "{layout}");
+        assert!(kernels("11").len() >= 2);
+    }
+}
