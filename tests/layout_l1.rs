@@ -9,7 +9,7 @@ use support::load::load;
 use support::{SHIM, Scratch, toolkit};
 
 fn build(version: &str, shim: bool) -> Option<(Scratch, PathBuf)> {
-    let nvcc = toolkit::nvcc(version)?;
+    let nvcc = toolkit::nvcc(version).filter(|_| toolkit::has("make"))?;
     let cuda = nvcc.parent().unwrap().parent().unwrap().to_owned();
     let scratch = Scratch::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -23,6 +23,9 @@ fn the_nvcc_script_goes_through_the_shim_and_never_finds_itself() {
 
 #[test]
 fn the_scram_lines_put_the_shim_before_nvcc() {
+    if !support::toolkit::has("make") {
+        return;
+    }
     let scene = fixtures!().scene();
     let stand_in = StandIn::new();
     let snippet = Path::new(env!("CARGO_MANIFEST_DIR")).join("wrapper-scripts/scram/Makefile.cuda.snippet");

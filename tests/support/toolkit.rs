@@ -30,10 +30,24 @@ pub fn nvcc(version: &str) -> Option<PathBuf> {
         Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
         Err(error) => error.to_string(),
     };
-    let message = format!("no nvcc {version} can be had on this machine: {why}");
-    assert!(std::env::var_os("DLINK_SHIM_REQUIRE_CUDA").is_none_or(|v| v != "1"), "{message}");
-    eprintln!("\n*** SKIPPED: {message}\n");
+    skip(&format!("no nvcc {version} can be had on this machine: {why}"));
     None
+}
+
+/// Whether a program (a linker, a compiler, make) is there; the same rule when it is not.
+pub fn has(program: &str) -> bool {
+    let found = which::which(program).is_ok();
+    if !found {
+        skip(&format!("{program} is not installed"));
+    }
+    found
+}
+
+fn skip(message: &str) {
+    assert!(std::env::var_os("DLINK_SHIM_REQUIRE_CUDA").is_none_or(|v| v != "1"), "{message}");
+    // Past the test harness, which keeps what a passing test prints.
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "\n*** SKIPPED: {message}\n");
 }
 
 /// The words that nvcc of this version needs beside others on Debian 12.
