@@ -2,6 +2,7 @@
 //!
 //! Layout read off the output of nvcc 13.0.88 and 13.5.37, of libnvfatbin 12.9, and of libraries of CUDA 11.0 to 12.9.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 /// The container's magic.
@@ -91,7 +92,7 @@ fn entry(header: &[u8], payload: &[u8], visit: &mut dyn FnMut(Image<'_>)) {
     let kind = u16_at(header, 0).unwrap_or(0);
     let arch = u32_at(header, 0x1c).unwrap_or(0);
     let plain = decompress(header, payload);
-    let bytes = plain.as_deref().map(|p| p.unwrap_or(payload));
+    let bytes = plain.as_deref();
     if kind == 0x100 {
         if bytes.and_then(|b| concatenated(header, b, visit)).is_none() {
             visit(Image { kind: Kind::Unknown(kind), arch, bytes: None });
@@ -101,24 +102,15 @@ fn entry(header: &[u8], payload: &[u8], visit: &mut dyn FnMut(Image<'_>)) {
     visit(Image { kind: Kind::from_number(kind), arch, bytes });
 }
 
-/// `Some(None)`: not compressed. `None`: can't be decompressed.
-trait Plain {
-    fn as_deref(&self) -> Option<Option<&[u8]>>;
-}
-impl Plain for Option<Option<Vec<u8>>> {
-    fn as_deref(&self) -> Option<Option<&[u8]>> {
-        self.as_ref().map(|o| o.as_deref())
-    }
-}
-
-fn decompress(header: &[u8], payload: &[u8]) -> Option<Option<Vec<u8>>> {
+/// The payload in its plain form; `None` when it can't be decompressed.
+fn decompress<'a>(header: &[u8], payload: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     let flags = u32_at(header, 0x28)?;
     let size = u64_at(header, 0x38)?;
     if flags & FLAG_OTHER_COMPRESSION != 0 {
         return None;
     }
     if flags & (FLAG_LZ4 | FLAG_ZSTD) == 0 {
-        return Some(None);
+        return Some(Cow::Borrowed(payload));
     }
     if size > MAX_IMAGE {
         return None;
@@ -132,12 +124,12 @@ fn decompress(header: &[u8], payload: &[u8]) -> Option<Option<Vec<u8>>> {
         }
         let mut out = vec![0; size];
         let written = lz4_flex::block::decompress_into(packed, &mut out).ok()?;
-        return (written == size).then_some(Some(out));
+        return (written == size).then_some(Cow::Owned(out));
     }
     let mut out = Vec::new();
     let decoder = ruzstd::decoding::StreamingDecoder::new(packed).ok()?;
     decoder.take(size as u64 + 1).read_to_end(&mut out).ok()?;
-    (out.len() == size).then_some(Some(out))
+    (out.len() == size).then_some(Cow::Owned(out))
 }
 
 /// The images of a `-concat` entry (kind 0x100, new in 13.5): a table at the option offset describes them.
