@@ -5,17 +5,24 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::{SHIM, Scratch, toolkit};
 
+/// `layouts.py` with the program under test.
+fn script(nvcc: &Path, out: &Scratch) -> Command {
+    let mut command = support::clean(Command::new("python3"));
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/layouts/layouts.py"));
+    command.arg("--nvcc").arg(nvcc).args(["--shim", SHIM, "--out"]).arg(out.path());
+    command
+}
+
 fn matrix(version: &str, words: &[&str]) {
     let Some(nvcc) = toolkit::nvcc(version) else { return };
     let scratch = Scratch::new();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/layouts/layouts.py");
-    let mut command = support::clean(Command::new("python3"));
-    command.arg(script).arg("--nvcc").arg(nvcc).args(["--shim", SHIM, "--out"]).arg(scratch.path()).args(words);
+    let mut command = script(&nvcc, &scratch);
+    command.args(words);
     command.arg(format!("--flags={}", toolkit::flags(version).join(" ")));
     let output = command.output().unwrap();
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -85,20 +92,18 @@ fn a_guarded_object_is_the_same_for_the_same_inputs_and_names_no_temporary_file(
     assert!(!first.windows(11).any(|w| w == b"dlink-shim-" || w == b"tmpxft_0000"), "the object holds a temporary name");
 }
 
-#[test]
-fn a_guarded_plugin_can_be_closed_and_opened_again() {
-    let Some(nvcc) = toolkit::nvcc("13.0") else { return };
+/// Builds the named layouts with nvcc 13.0; gives their place and the toolkit.
+fn built(layouts: &str) -> Option<(Scratch, PathBuf)> {
+    let nvcc = toolkit::nvcc("13.0")?;
     let cuda = nvcc.parent().unwrap().parent().unwrap().to_owned();
     let scratch = Scratch::new();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/layouts/layouts.py");
-    let mut command = support::clean(Command::new("python3"));
-    command
-        .arg(script)
-        .arg("--nvcc")
-        .arg(nvcc)
-        .args(["--shim", SHIM, "--layouts", "L2,L4", "--variants", "plain", "--out"])
-        .arg(scratch.path());
-    support::must(&mut command);
+    support::must(script(&nvcc, &scratch).args(["--layouts", layouts, "--variants", "plain"]));
+    Some((scratch, cuda))
+}
+
+#[test]
+fn a_guarded_plugin_can_be_closed_and_opened_again() {
+    let Some((scratch, cuda)) = built("L2,L4") else { return };
     for layout in ["L2", "L4"] {
         let built = scratch.join(format!("{layout}-bfd-plain-11"));
         let kernel = if layout == "L2" { "q2_kernel" } else { "p2_kernel" };
@@ -112,18 +117,7 @@ fn a_guarded_plugin_can_be_closed_and_opened_again() {
 
 #[test]
 fn registration_order_inside_an_image_is_that_of_stock_nvcc() {
-    let Some(nvcc) = toolkit::nvcc("13.0") else { return };
-    let cuda = nvcc.parent().unwrap().parent().unwrap().to_owned();
-    let scratch = Scratch::new();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/layouts/layouts.py");
-    let mut command = support::clean(Command::new("python3"));
-    command
-        .arg(script)
-        .arg("--nvcc")
-        .arg(nvcc)
-        .args(["--shim", SHIM, "--layouts", "L3,L6-pull", "--variants", "plain", "--out"])
-        .arg(scratch.path());
-    support::must(&mut command);
+    let Some((scratch, cuda)) = built("L3,L6-pull") else { return };
     for (layout, program, words) in [("L6-pull", "program", &[][..]), ("L3", "loader", &["./libfirst.so"])] {
         let kernels = |shim: &str| {
             let built = scratch.join(format!("{layout}-bfd-plain-{shim}"));

@@ -185,7 +185,7 @@ fn unit_plans(
     wishes: &Wishes,
 ) -> Vec<UnitPlan> {
     let file = &scene.files[index];
-    let plain = matches!(file.state, FileState::Read(Content::Object(_)));
+    let plain = file.is_plain_object();
     let own = plain || !has_own_units(scene);
     let mut plans = Vec::new();
     for (m, member) in members.iter().enumerate() {
@@ -239,7 +239,7 @@ fn roles(scene: &Scene, wishes: &Wishes) -> Roles {
     let mut roles = Roles { excluded, copies: HashMap::new(), kept: Vec::new(), candidates: Vec::new() };
     let own = has_own_units(scene);
     let stripped = |f: usize| Wishes::matches(&wishes.strip, &scene.files[f].name());
-    let plain = |f: usize| matches!(scene.files[f].state, FileState::Read(Content::Object(_)));
+    let plain = |f: usize| scene.files[f].is_plain_object();
     let foreign = |(f, m): (usize, &Member)| m.units.iter().all(|u| evidence(scene, f, u) != Evidence::FullMember);
     // Plain objects hold their ids before any archive does, and members that may register here before those that can't.
     let rank = |r: MemberRef, m: &Member| {
@@ -252,7 +252,7 @@ fn roles(scene: &Scene, wishes: &Wishes) -> Roles {
         }
     };
     let mut all: Vec<(MemberRef, &Member)> = members(scene).filter(|(r, _)| plain(r.0) || !stripped(r.0)).collect();
-    all.sort_by_key(|(r, m)| (rank(*r, m), *r));
+    all.sort_by_cached_key(|(r, m)| (rank(*r, m), *r));
     let mut holders: HashMap<&Id, usize> = HashMap::new();
     for (member, m) in all {
         let named = || m.units.iter().filter(|u| !u.id.is_empty());
@@ -295,7 +295,7 @@ fn has_own_units(scene: &Scene) -> bool {
 }
 
 fn evidence(scene: &Scene, index: usize, unit: &Unit) -> Evidence {
-    if matches!(scene.files[index].state, FileState::Read(Content::Object(_))) {
+    if scene.files[index].is_plain_object() {
         return Evidence::PlainObject;
     }
     if unit.device_only {

@@ -66,6 +66,11 @@ impl File {
         Self { shown, path, symbols: vec![None; members], state, mentions: vec![mention] }
     }
 
+    /// Whether it is an object of the command's own.
+    pub fn is_plain_object(&self) -> bool {
+        matches!(self.state, FileState::Read(Content::Object(_)))
+    }
+
     /// Whether it may hold device code that nobody could look at.
     pub fn hides_code(&self) -> bool {
         matches!(self.state, FileState::Unreadable(_) | FileState::Read(Content::Device))
