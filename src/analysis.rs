@@ -8,7 +8,8 @@ use crate::nvcc::command_line::ItemKind;
 use crate::nvcc::{CommandLine, DeviceLink, NotUnderstood};
 use crate::plan::{self, Plan, Scene, Wishes};
 use crate::rewrite::{self, Changes, Rewritten};
-use crate::{Env, Error, survey};
+use crate::survey::{self, HostLink};
+use crate::{Env, Error};
 
 /// Writes a file of the given name and text, and says where it is.
 pub type NewFile<'a> = dyn FnMut(&str, &[u8]) -> Result<PathBuf, Error> + 'a;
@@ -46,10 +47,16 @@ impl NotAnalysed {
 }
 
 /// Analyses nvcc's words; `Ok(None)` when they are no device link.
-pub fn analyse(args: &[OsString], nvcc: Option<&Path>, env: &Env, wishes: &Wishes) -> Result<Option<Analysis>, NotAnalysed> {
+pub fn analyse(
+    args: &[OsString],
+    host_link: &HostLink,
+    nvcc: Option<&Path>,
+    env: &Env,
+    wishes: &Wishes,
+) -> Result<Option<Analysis>, NotAnalysed> {
     let line = CommandLine::read(args, env).map_err(NotAnalysed::Line)?;
     let Some(link) = DeviceLink::from_line(&line).map_err(NotAnalysed::DeviceLink)? else { return Ok(None) };
-    let mut scene = survey::scene(&link, nvcc, env);
+    let mut scene = survey::scene(&link, host_link, nvcc, env);
     if link.implicit && !scene.has_units() {
         return Ok(None);
     }

@@ -2,6 +2,7 @@
 
 mod commands;
 mod settings;
+mod told;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -9,11 +10,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub use settings::{Mode, Settings};
+use told::Told;
 
 use crate::analysis::{self, Analysis};
 use crate::launch::Launch;
 use crate::nvcc::find::{self, Chain};
 use crate::nvcc::{NotUnderstood, device_link};
+use crate::survey::HostLink;
 use crate::{Env, Error, report};
 
 /// How the program was called.
@@ -90,14 +93,16 @@ fn fail(error: &Error) -> ExitCode {
 fn wrap(word: Option<&OsStr>, called_as: Option<&OsStr>, args: &[OsString], env: &Env) -> Result<ExitCode, Error> {
     let chain = Chain::from_env(env);
     let nvcc = find::nvcc(env, &chain, word, called_as)?;
-    let mut untouched = Launch::new(&nvcc, args);
+    let (args, told) = Told::take(args);
+    let mut untouched = Launch::new(&nvcc, &args);
     untouched.set.push((find::CHAIN, chain.with(&nvcc)));
-    let settings = Settings::from_env(env);
+    let mut settings = Settings::from_env(env);
+    settings.hear(&told);
     if settings.mode == Mode::Off || chain.is_inner() {
         return Err(untouched.exec());
     }
     start_log(env);
-    match cured(&nvcc, args, env, &settings, &untouched) {
+    match cured(&nvcc, &args, &told.host_link, env, &settings, &untouched) {
         Ok(Some((launch, None))) => Err(launch.exec()),
         Ok(Some((launch, Some(files)))) => launch.run(files),
         Ok(None) => Err(untouched.exec()),
@@ -112,9 +117,16 @@ fn wrap(word: Option<&OsStr>, called_as: Option<&OsStr>, args: &[OsString], env:
 type Cured = (Launch, Option<tempfile::TempDir>);
 
 /// The changed command, or `None` to run it as it was given.
-fn cured(nvcc: &Path, args: &[OsString], env: &Env, settings: &Settings, untouched: &Launch) -> Result<Option<Cured>, Error> {
+fn cured(
+    nvcc: &Path,
+    args: &[OsString],
+    host_link: &HostLink,
+    env: &Env,
+    settings: &Settings,
+    untouched: &Launch,
+) -> Result<Option<Cured>, Error> {
     // Whatever goes wrong in here must not cost the build more than the cure.
-    let looked = quietly(|| analysis::analyse(args, Some(nvcc), env, &settings.wishes));
+    let looked = quietly(|| analysis::analyse(args, host_link, Some(nvcc), env, &settings.wishes));
     let analysis = match looked {
         Some(Ok(Some(analysis))) => analysis,
         Some(Ok(None)) => return Ok(None),
@@ -179,8 +191,11 @@ fn explained(args: &[OsString], env: &Env) -> Result<(std::path::PathBuf, Option
         _ => (None, args),
     };
     let nvcc = find::nvcc(env, &Chain::default(), word, None)?;
-    let settings = Settings::from_env(env);
-    let analysis = analysis::analyse(args, Some(&nvcc), env, &settings.wishes).map_err(|why| Error::Usage(why.why().to_string()))?;
+    let (args, told) = Told::take(args);
+    let mut settings = Settings::from_env(env);
+    settings.hear(&told);
+    let analysis =
+        analysis::analyse(&args, &told.host_link, Some(&nvcc), env, &settings.wishes).map_err(|why| Error::Usage(why.why().to_string()))?;
     Ok((nvcc, analysis))
 }
 

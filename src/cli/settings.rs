@@ -1,5 +1,6 @@
 //! The `DLINK_SHIM_*` variables.
 
+use super::told::Told;
 use crate::Env;
 use crate::plan::Wishes;
 
@@ -28,20 +29,35 @@ pub struct Settings {
     pub complaint: Option<String>,
 }
 
+impl Mode {
+    /// Reads `fix`, `report` or `off`.
+    pub fn from_word(word: &[u8]) -> Option<Self> {
+        match word {
+            b"fix" => Some(Self::Fix),
+            b"report" => Some(Self::Report),
+            b"off" => Some(Self::Off),
+            _ => None,
+        }
+    }
+}
+
+/// A list of globs over library names.
+pub(super) fn globs(text: &str) -> Vec<String> {
+    text.split([',', ' ', ':']).filter(|g| !g.is_empty()).map(str::to_owned).collect()
+}
+
 impl Settings {
     /// Reads the settings.
     pub fn from_env(env: &Env) -> Self {
         let text = |name: &str| env.get(name).map(|v| v.to_string_lossy().into_owned()).unwrap_or_default();
-        let globs = |name: &str| text(name).split([',', ' ', ':']).filter(|g| !g.is_empty()).map(str::to_owned).collect();
+        let globs = |name: &str| globs(&text(name));
         let mut complaint = None;
         let mode = match text("DLINK_SHIM_MODE").as_str() {
-            "" | "fix" => Mode::Fix,
-            "report" => Mode::Report,
-            "off" => Mode::Off,
-            other => {
-                complaint = Some(format!("DLINK_SHIM_MODE is `{other}`, which is none of fix, report, off: taken as fix"));
+            "" => Mode::Fix,
+            word => Mode::from_word(word.as_bytes()).unwrap_or_else(|| {
+                complaint = Some(format!("DLINK_SHIM_MODE is `{word}`, which is none of fix, report, off: taken as fix"));
                 Mode::Fix
-            }
+            }),
         };
         let strict = !matches!(text("DLINK_SHIM_STRICT").as_str(), "" | "0");
         Self {
@@ -49,6 +65,19 @@ impl Settings {
             strict,
             wishes: Wishes { keep: globs("DLINK_SHIM_KEEP"), strip: globs("DLINK_SHIM_STRIP"), guard: globs("DLINK_SHIM_GUARD") },
             complaint,
+        }
+    }
+
+    /// Takes in what the command itself says. `DLINK_SHIM_MODE=off` stays off: it is the switch for a whole build.
+    pub fn hear(&mut self, told: &Told) {
+        if let Some(mode) = told.mode.filter(|_| self.mode != Mode::Off) {
+            self.mode = mode;
+        }
+        self.wishes.keep.extend_from_slice(&told.wishes.keep);
+        self.wishes.strip.extend_from_slice(&told.wishes.strip);
+        self.wishes.guard.extend_from_slice(&told.wishes.guard);
+        if let Some(word) = told.unknown.first() {
+            self.complaint.get_or_insert_with(|| format!("`{}` is not known to this version of dlink-shim: passed over", word.display()));
         }
     }
 }

@@ -14,6 +14,7 @@ fn evidence(evidence: &Evidence) -> String {
         Evidence::DeviceOnly => "device-only".into(),
         Evidence::StubIn(path) => format!("stub in {}", path.display()),
         Evidence::FullMember => "full archive member".into(),
+        Evidence::FullMemberOrStubIn(path) => format!("full archive member, stub also in {}", path.display()),
     }
 }
 
