@@ -18,6 +18,12 @@
 # configuration adds words to each target's device link (`--dlink-shim-…`, which nvcc never sees) that say which shared
 # libraries the target links: CMake leaves those off that line.
 
+# A toolchain file is read for every try_compile, too: those have no device link that anybody loads.
+get_property(_dlink_shim_trying GLOBAL PROPERTY IN_TRY_COMPILE)
+if(_dlink_shim_trying)
+  return()
+endif()
+
 # Says why it can't work: fatal, unless find_package() asks and can go on without.
 macro(_dlink_shim_refuse _dlink_shim_why)
   if(CMAKE_FIND_PACKAGE_NAME STREQUAL "DlinkShim")
