@@ -1,4 +1,4 @@
-//! The `DLINK_SHIM_*` variables.
+//! The `DLINK_SHIM_*` variables, of the environment or of the settings file.
 
 use crate::Env;
 use crate::plan::Wishes;
@@ -33,13 +33,13 @@ impl Settings {
     pub fn from_env(env: &Env) -> Self {
         let text = |name: &str| env.get(name).map(|v| v.to_string_lossy().into_owned()).unwrap_or_default();
         let globs = |name: &str| text(name).split([',', ' ', ':']).filter(|g| !g.is_empty()).map(str::to_owned).collect();
-        let mut complaint = None;
+        let mut complaint = env.settings_file().complaint.clone();
         let mode = match text("DLINK_SHIM_MODE").as_str() {
             "" | "fix" => Mode::Fix,
             "report" => Mode::Report,
             "off" => Mode::Off,
             other => {
-                complaint = Some(format!("DLINK_SHIM_MODE is `{other}`, which is none of fix, report, off: taken as fix"));
+                complaint.get_or_insert_with(|| format!("DLINK_SHIM_MODE is `{other}`, which is none of fix, report, off: taken as fix"));
                 Mode::Fix
             }
         };
