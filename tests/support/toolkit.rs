@@ -43,6 +43,12 @@ pub fn has(program: &str) -> bool {
     found
 }
 
+/// Says that something is missing: a loud skip, or a failure under `DLINK_SHIM_REQUIRE_CUDA=1`.
+pub fn missing<T>(message: &str) -> Option<T> {
+    skip(message);
+    None
+}
+
 fn skip(message: &str) {
     assert!(std::env::var_os("DLINK_SHIM_REQUIRE_CUDA").is_none_or(|v| v != "1"), "{message}");
     // Past the test harness, which keeps what a passing test prints.
