@@ -3,6 +3,7 @@
 
 pub mod load;
 pub mod python;
+pub mod recipe;
 pub mod toolkit;
 
 use std::ffi::{OsStr, OsString};
