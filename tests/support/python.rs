@@ -12,9 +12,18 @@ pub fn packages(name: &str, wanted: &[&str]) -> Option<PathBuf> {
     fetch(name, &["install", "--quiet", "--target"], wanted)
 }
 
-/// Wheels as they are, unpacked by nobody.
-pub fn wheels(name: &str, wanted: &[&str]) -> Option<PathBuf> {
-    fetch(name, &["download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"], wanted)
+/// The files of PyPI's torch that `torch.utils.cpp_extension` needs, for a toolkit of this version; see `torch-python.py`.
+pub fn torch(cuda: &str) -> Option<PathBuf> {
+    // 140 MB once; Linux' own wheel is six times that.
+    let how =
+        ["download", "--quiet", "--no-deps", "--only-binary=:all:", "--platform=macosx_14_0_arm64", "--python-version=3.12", "--dest"];
+    let wheels = fetch("torch-wheel", &how, &["torch==2.15.0"])?;
+    let _lock = toolkit::lock("python-torch");
+    let directory = toolkit::target().join("python").join(format!("torch-{cuda}"));
+    let wheel = std::fs::read_dir(wheels).unwrap().map(|e| e.unwrap().path()).find(|p| p.extension().is_some_and(|e| e == "whl")).unwrap();
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/torch-python.py");
+    super::must(Command::new("python3").arg(script).arg(wheel).arg(&directory).arg(cuda));
+    Some(directory)
 }
 
 fn fetch(name: &str, how: &[&str], wanted: &[&str]) -> Option<PathBuf> {
