@@ -8,12 +8,33 @@ use std::path::PathBuf;
 pub enum Error {
     /// No nvcc that is not this program.
     #[error(
-        "no nvcc found{}: set DLINK_SHIM_NVCC to the real nvcc, or put its directory on PATH",
-        named.as_ref().map(|n| format!(" as `{}`", n.display())).unwrap_or_default()
+        "no nvcc found{}: {}",
+        named.as_ref().map(|n| format!(" as `{}`", n.display())).unwrap_or_default(),
+        named.as_ref().and_then(|n| one_word(n)).unwrap_or("set DLINK_SHIM_NVCC to the real nvcc, or put its directory on PATH")
     )]
     NvccNotFound {
         /// What the caller named, if anything.
         named: Option<OsString>,
+    },
+    /// sccache asked us, as the compiler after it, who we are, and we have no nvcc to ask.
+    #[error(
+        "sccache takes dlink-shim for the compiler: write `dlink-shim sccache nvcc`, or name a hard link of dlink-shim `nvcc` after sccache"
+    )]
+    AskedBySccache,
+    /// Nothing to run.
+    #[error(
+        "called without a command: the build rule or variable that should name nvcc here is empty; write `dlink-shim /path/to/nvcc …` \
+         (CMake: prefix the device-link rules only after the CUDA language is on; `dlink-shim --help` says more)"
+    )]
+    NoCommand,
+    /// An empty word where a program should be.
+    #[error("the program's name is empty: a variable that should name nvcc has no value; write `dlink-shim /path/to/nvcc …`")]
+    EmptyProgram,
+    /// The program of a launcher call is not there.
+    #[error("no program `{}`: {}", program.display(), one_word(program).unwrap_or("dlink-shim wants a program and its words, `dlink-shim /path/to/nvcc …`"))]
+    NoProgram {
+        /// The word.
+        program: OsString,
     },
     /// `DLINK_SHIM_NVCC` leads back here.
     #[error("DLINK_SHIM_NVCC names dlink-shim itself ({path}): name the real nvcc")]
@@ -61,4 +82,10 @@ pub enum Error {
     /// In strict mode, what would otherwise be one warning.
     #[error("{0} (DLINK_SHIM_STRICT is set)")]
     Strict(String),
+}
+
+/// What to say of a program's name that holds a whole command.
+fn one_word(program: &std::ffi::OsStr) -> Option<&'static str> {
+    let blank = program.as_encoded_bytes().iter().any(u8::is_ascii_whitespace);
+    blank.then_some("these words came as one: leave out the quotes around them (in CMake write a list, `dlink-shim;/path/to/nvcc`)")
 }

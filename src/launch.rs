@@ -17,7 +17,7 @@ pub struct Launch {
     /// Its words.
     pub args: Vec<OsString>,
     /// Variables to set for it.
-    pub set: Vec<(&'static str, OsString)>,
+    pub set: Vec<(OsString, OsString)>,
     /// Variables to take away from it.
     pub unset: Vec<&'static str>,
 }

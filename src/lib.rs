@@ -11,7 +11,7 @@ pub mod analysis;
 #[forbid(unsafe_code)]
 pub mod cli;
 #[forbid(unsafe_code)]
-mod env;
+pub mod env;
 #[forbid(unsafe_code)]
 mod error;
 #[forbid(unsafe_code)]
@@ -29,6 +29,8 @@ pub mod plan;
 pub mod report;
 #[forbid(unsafe_code)]
 pub mod rewrite;
+#[forbid(unsafe_code)]
+pub mod settings_file;
 #[forbid(unsafe_code)]
 pub mod survey;
 

@@ -1,79 +1,36 @@
 //! How the program was called, and what it then does.
 
+mod call;
 mod commands;
+mod front;
 mod settings;
 mod told;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+pub use call::{Call, NvccCall};
+pub use front::Front;
 pub use settings::{Mode, Settings};
 use told::Told;
 
 use crate::analysis::{self, Analysis};
 use crate::launch::Launch;
+use crate::nvcc::NotUnderstood;
 use crate::nvcc::find::{self, Chain};
-use crate::nvcc::{NotUnderstood, device_link};
 use crate::survey::HostLink;
 use crate::{Env, Error, report};
 
-/// How the program was called.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Call<'a> {
-    /// With nvcc's words, by a name that is nvcc's or by `NVCC=dlink-shim`.
-    Nvcc {
-        /// The nvcc that a launcher call names.
-        word: Option<&'a OsStr>,
-        /// The name we were called by, when it is nvcc's name.
-        called_as: Option<&'a OsStr>,
-        /// nvcc's words.
-        args: &'a [OsString],
-    },
-    /// As the launcher of a program that is no nvcc.
-    Launcher(&'a OsStr, &'a [OsString]),
-    /// One of our own commands, or our own `--help`.
-    Own,
-}
-
-impl<'a> Call<'a> {
-    /// Tells from argv.
-    pub fn from_argv(argv: &'a [OsString]) -> Self {
-        let Some((zero, args)) = argv.split_first() else { return Self::Own };
-        if file_name(zero) == b"nvcc" {
-            return Self::Nvcc { word: None, called_as: Some(zero), args };
-        }
-        let Some(first) = args.first() else { return Self::Own };
-        let bytes = first.as_bytes();
-        if matches!(bytes, b"--help" | b"-h" | b"--version" | b"-V" | b"") || commands::NAMES.iter().any(|n| n.as_bytes() == bytes) {
-            return Self::Own;
-        }
-        if bytes.starts_with(b"-") || device_link::looks_like_input(bytes) {
-            return Self::Nvcc { word: None, called_as: None, args };
-        }
-        if is_nvcc_name(file_name(first)) {
-            return Self::Nvcc { word: Some(first), called_as: None, args: &args[1..] };
-        }
-        Self::Launcher(first, &args[1..])
-    }
-}
-
-/// `nvcc`, `nvcc-12.4`, `nvcc.real`; not `nvcc_wrapper`, which is a program with words of its own.
-fn is_nvcc_name(name: &[u8]) -> bool {
-    name.strip_prefix(b"nvcc").is_some_and(|rest| rest.is_empty() || rest[0] == b'-' || rest[0] == b'.' || rest[0].is_ascii_digit())
-}
-
-fn file_name(path: &OsStr) -> &[u8] {
-    path.as_bytes().rsplit(|&b| b == b'/').next().unwrap_or_default()
-}
-
 /// Runs the program: everything `main` does.
 pub fn run(argv: Vec<OsString>, env: Env) -> ExitCode {
-    let result = match Call::from_argv(&argv) {
+    let (words, told) = Told::take(&argv);
+    let result = match Call::from_argv(&words) {
         Call::Own => return commands::run(&argv, &env),
-        Call::Launcher(program, args) => Err(Launch::new(program, args).exec()),
-        Call::Nvcc { word, called_as, args } => wrap(word, called_as, args, &env),
+        Call::Launcher(assignments, words) => launcher(&assignments, words),
+        Call::Nvcc(call) => wrap(&call, &told, &env),
+        Call::Mistake(error) => Err(error),
     };
     result.unwrap_or_else(|error| fail(&error))
 }
@@ -83,33 +40,103 @@ fn fail(error: &Error) -> ExitCode {
     eprintln!("dlink-shim: error: {error}");
     let not_found = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
     ExitCode::from(match error {
-        Error::NvccNotFound { .. } => 127,
+        Error::NvccNotFound { .. } | Error::AskedBySccache | Error::NoProgram { .. } | Error::NoCommand | Error::EmptyProgram => 127,
         Error::Run { source, .. } if not_found(source) => 127,
         Error::Run { .. } => 126,
         _ => 2,
     })
 }
 
-fn wrap(word: Option<&OsStr>, called_as: Option<&OsStr>, args: &[OsString], env: &Env) -> Result<ExitCode, Error> {
-    let chain = Chain::from_env(env);
-    let nvcc = find::nvcc(env, &chain, word, called_as)?;
-    let (args, told) = Told::take(args);
-    let mut untouched = Launch::new(&nvcc, &args);
-    untouched.set.push((find::CHAIN, chain.with(&nvcc)));
-    let mut settings = Settings::from_env(env);
-    settings.hear(&told);
-    if settings.mode == Mode::Off || chain.is_inner() {
-        return Err(untouched.exec());
+/// Runs a program that is no nvcc.
+fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString]) -> Result<ExitCode, Error> {
+    let Some((program, args)) = words.split_first() else { return Err(Error::NoCommand) };
+    let mut launch = Launch::new(program, args);
+    launch.set = owned(assignments);
+    Err(match launch.exec() {
+        Error::Run { program, source } if source.kind() == std::io::ErrorKind::NotFound => Error::NoProgram { program },
+        other => other,
+    })
+}
+
+fn owned(assignments: &[(&OsStr, &OsStr)]) -> Vec<(OsString, OsString)> {
+    assignments.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// A call with nvcc's words, ready to run as it was given.
+struct Untouched {
+    launch: Launch,
+    /// How many of the launch's words stand before nvcc's.
+    before: usize,
+    /// The real nvcc; with programs in front, as far as it is known.
+    nvcc: PathBuf,
+    /// Whether another shim has been through.
+    inner: bool,
+}
+
+impl Untouched {
+    /// `env` as it is for nvcc.
+    fn new(call: &NvccCall<'_>, env: &Env) -> Result<Self, Error> {
+        let chain = Chain::from_env(env);
+        let found = find::nvcc(env, &chain, call.word, call.called_as);
+        let set = owned(&call.front.assignments);
+        let inner = chain.is_inner();
+        let Some((first, programs)) = call.front.programs.split_first() else {
+            let nvcc = found.map_err(|error| asked_by_sccache(call).unwrap_or(error))?;
+            let mut launch = Launch::new(&nvcc, call.args);
+            launch.set = set;
+            launch.set.push((find::CHAIN.into(), chain.with(Some(&nvcc))));
+            return Ok(Self { launch, before: 0, nvcc, inner });
+        };
+        // The programs find nvcc by its word, be it ourselves again: the real one is only looked at here.
+        let nvcc = match found {
+            Err(error @ Error::Loop) => return Err(error),
+            found => found.unwrap_or_else(|_| call.word.unwrap_or_default().into()),
+        };
+        let words: Vec<OsString> = programs.iter().cloned().chain(call.word.map(OsString::from)).collect();
+        let before = words.len();
+        let mut launch = Launch::new(first, &[&words, call.args].concat());
+        launch.set = set;
+        launch.set.push((find::CHAIN.into(), chain.with(None)));
+        Ok(Self { launch, before, nvcc, inner })
+    }
+
+    /// The same call with other words and without some variables.
+    fn rewritten(&self, args: Vec<OsString>, unset: Vec<&'static str>) -> Launch {
+        let mut launch = self.launch.clone();
+        launch.args.truncate(self.before);
+        launch.args.extend(args);
+        launch.set.retain(|(name, _)| !unset.iter().any(|u| name == u));
+        launch.unset = unset;
+        launch
+    }
+}
+
+/// sccache asks a compiler that it does not know by name `-vV`, then `-E …/testfile.c`, and shows what that says on stderr.
+fn asked_by_sccache(call: &NvccCall<'_>) -> Option<Error> {
+    let asked = match call.args {
+        [one] => one == "-vV",
+        [one, two] => one == "-E" && two.as_bytes().ends_with(b"/testfile.c"),
+        _ => false,
+    };
+    (asked && call.word.is_none() && call.called_as.is_none()).then_some(Error::AskedBySccache)
+}
+
+fn wrap(call: &NvccCall<'_>, told: &Told, env: &Env) -> Result<ExitCode, Error> {
+    let env = &env.changed(call.front.all_changes());
+    let settings = Settings::from_env(env).told(told);
+    let untouched = Untouched::new(call, env)?;
+    if settings.mode == Mode::Off || untouched.inner {
+        return Err(untouched.launch.exec());
     }
     start_log(env);
-    match cured(&nvcc, &args, &told.host_link, env, &settings, &untouched) {
+    match cured(call, &told.host_link, env, &settings, &untouched) {
         Ok(Some((launch, None))) => Err(launch.exec()),
         Ok(Some((launch, Some(files)))) => launch.run(files),
-        Ok(None) => Err(untouched.exec()),
+        Ok(None) => Err(untouched.launch.exec()),
         Err(error @ Error::Strict(_)) => Err(error),
         Err(error) => {
             warn(&settings, &format!("{error}; the command runs as it was given"))?;
-            Err(untouched.exec())
+            Err(untouched.launch.exec())
         }
     }
 }
@@ -117,16 +144,10 @@ fn wrap(word: Option<&OsStr>, called_as: Option<&OsStr>, args: &[OsString], env:
 type Cured = (Launch, Option<tempfile::TempDir>);
 
 /// The changed command, or `None` to run it as it was given.
-fn cured(
-    nvcc: &Path,
-    args: &[OsString],
-    host_link: &HostLink,
-    env: &Env,
-    settings: &Settings,
-    untouched: &Launch,
-) -> Result<Option<Cured>, Error> {
+fn cured(call: &NvccCall<'_>, host_link: &HostLink, env: &Env, settings: &Settings, untouched: &Untouched) -> Result<Option<Cured>, Error> {
+    let nvcc: &Path = &untouched.nvcc;
     // Whatever goes wrong in here must not cost the build more than the cure.
-    let looked = quietly(|| analysis::analyse(args, host_link, Some(nvcc), env, &settings.wishes));
+    let looked = quietly(|| analysis::analyse(call.args, host_link, Some(nvcc), env, &settings.wishes));
     let analysis = match looked {
         Some(Ok(Some(analysis))) => analysis,
         Some(Ok(None)) => return Ok(None),
@@ -153,8 +174,11 @@ fn cured(
     }
     let mut files = analysis::Files::default();
     let Some(rewritten) = analysis.rewritten(&mut |name, text| files.add(name, text))? else { return Ok(None) };
-    let launch = Launch { args: rewritten.args, unset: rewritten.unset, ..untouched.clone() };
-    Ok(Some((launch, files.directory)))
+    if let Some(name) = rewritten.unset.iter().find(|name| call.front.sets(name)) {
+        warn(settings, &format!("device link not cured: the command sets {name} in front of nvcc: put its words on the line"))?;
+        return Ok(None);
+    }
+    Ok(Some((untouched.rewritten(rewritten.args, rewritten.unset), files.directory)))
 }
 
 /// Runs `look`, turning a panic into `None` without its message.
@@ -185,17 +209,18 @@ fn start_log(env: &Env) {
 }
 
 /// Explains a command as [`wrap`] would treat it; for `explain`.
-fn explained(args: &[OsString], env: &Env) -> Result<(std::path::PathBuf, Option<Analysis>), Error> {
-    let (word, args) = match args.first() {
-        Some(first) if !first.as_bytes().starts_with(b"-") && is_nvcc_name(file_name(first)) => (Some(first.as_os_str()), &args[1..]),
-        _ => (None, args),
+fn explained(words: &[OsString], env: &Env) -> Result<(PathBuf, Option<Analysis>), Error> {
+    let (words, told) = Told::take(words);
+    let call = match Call::from_words(&words) {
+        Call::Nvcc(call) => call,
+        Call::Mistake(error) => return Err(error),
+        Call::Launcher(..) | Call::Own => return Ok((PathBuf::new(), None)),
     };
-    let nvcc = find::nvcc(env, &Chain::default(), word, None)?;
-    let (args, told) = Told::take(args);
-    let mut settings = Settings::from_env(env);
-    settings.hear(&told);
-    let analysis =
-        analysis::analyse(&args, &told.host_link, Some(&nvcc), env, &settings.wishes).map_err(|why| Error::Usage(why.why().to_string()))?;
+    let env = &env.changed(call.front.all_changes());
+    let nvcc = find::nvcc(env, &Chain::default(), call.word, None)?;
+    let settings = Settings::from_env(env).told(&told);
+    let looked = analysis::analyse(call.args, &told.host_link, Some(&nvcc), env, &settings.wishes);
+    let analysis = looked.map_err(|why| Error::Usage(why.why().to_string()))?;
     Ok((nvcc, analysis))
 }
 

@@ -1,4 +1,4 @@
-//! The `DLINK_SHIM_*` variables.
+//! The `DLINK_SHIM_*` variables, of the environment or of the settings file.
 
 use super::told::Told;
 use crate::Env;
@@ -51,11 +51,11 @@ impl Settings {
     pub fn from_env(env: &Env) -> Self {
         let text = |name: &str| env.get(name).map(|v| v.to_string_lossy().into_owned()).unwrap_or_default();
         let globs = |name: &str| globs(&text(name));
-        let mut complaint = None;
+        let mut complaint = env.settings_file().complaint.clone();
         let mode = match text("DLINK_SHIM_MODE").as_str() {
             "" => Mode::Fix,
             word => Mode::from_word(word.as_bytes()).unwrap_or_else(|| {
-                complaint = Some(format!("DLINK_SHIM_MODE is `{word}`, which is none of fix, report, off: taken as fix"));
+                complaint.get_or_insert_with(|| format!("DLINK_SHIM_MODE is `{word}`, which is none of fix, report, off: taken as fix"));
                 Mode::Fix
             }),
         };
@@ -69,7 +69,7 @@ impl Settings {
     }
 
     /// Takes in what the command itself says. `DLINK_SHIM_MODE=off` stays off: it is the switch for a whole build.
-    pub fn hear(&mut self, told: &Told) {
+    pub fn told(mut self, told: &Told) -> Self {
         if let Some(mode) = told.mode.filter(|_| self.mode != Mode::Off) {
             self.mode = mode;
         }
@@ -79,5 +79,6 @@ impl Settings {
         if let Some(word) = told.unknown.first() {
             self.complaint.get_or_insert_with(|| format!("`{}` is not known to this version of dlink-shim: passed over", word.display()));
         }
+        self
     }
 }

@@ -30,9 +30,9 @@ impl Chain {
         !self.0.is_empty()
     }
 
-    /// The chain with one more file, as the variable's text.
-    pub fn with(&self, path: &Path) -> OsString {
-        let ids = self.0.iter().copied().chain(this_program()).chain(identity(path));
+    /// The chain with this program and the nvcc that it runs, as the variable's text.
+    pub fn with(&self, nvcc: Option<&Path>) -> OsString {
+        let ids = self.0.iter().copied().chain(this_program()).chain(nvcc.and_then(identity));
         ids.map(|(d, i)| format!("{d}:{i}")).collect::<Vec<_>>().join(",").into()
     }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use super::{SHIM, Scratch, clean, must, toolkit};
+use super::{SHIM, Scratch, clean, must, python, toolkit};
 
 /// The module under test.
 pub fn module() -> PathBuf {
@@ -23,7 +23,7 @@ impl Version {
     pub fn program(self) -> Option<PathBuf> {
         match self {
             Self::Debian => toolkit::has("cmake").then(|| "cmake".into()),
-            Self::Newest => Some(toolkit::pypi("cmake")?.join("cmake/data/bin/cmake")),
+            Self::Newest => Some(python::packages("cmake", &["cmake"])?.join("cmake/data/bin/cmake")),
         }
     }
 }

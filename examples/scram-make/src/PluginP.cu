@@ -1,0 +1,2 @@
+#define NAME p
+#include "../../quickstart/plugin.cu"

@@ -1,0 +1,2 @@
+#define NAME q
+#include "../../quickstart/plugin.cu"
