@@ -271,3 +271,22 @@ fn legacy_find_package_cuda_links_through_the_environment_variable() {
     must(build.build().env("DLINK_SHIM_NVCC", &build.nvcc));
     assert!(build.directory.join("libk.so").exists());
 }
+
+#[test]
+fn the_example_runs_as_its_readme_says_and_is_the_readmes_project() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let example = root.join("examples/cmake-plugin");
+    let read = |file: std::path::PathBuf| std::fs::read_to_string(file).unwrap();
+    assert!(read(root.join("README.md")).contains(&read(example.join("CMakeLists.txt"))), "the README shows the example's CMakeLists.txt");
+    assert!(read(example.join("README.md")).contains("`cmake -P compare.cmake`"));
+    let Some(cmake) = Version::Debian.program() else { return };
+    let Some(nvcc) = support::toolkit::nvcc("13.0") else { return };
+    let scratch = Scratch::new();
+    let mut command = Command::new(cmake);
+    command.current_dir(example).arg(format!("-DNVCC={}", nvcc.display())).arg(format!("-DSHIM={SHIM}"));
+    let output = command.arg(format!("-DBUILD={}", scratch.join("build").display())).args(["-P", "compare.cmake"]).output().unwrap();
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("stock registers: core_kernel shared_kernel\n"), "{said}");
+    assert!(said.contains("shim registers: core_kernel plugin_kernel shared_kernel\n"), "{said}");
+}
