@@ -1,6 +1,7 @@
 //! How the program was called, and what it then does.
 
 mod commands;
+mod record;
 mod settings;
 mod told;
 
@@ -8,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
 pub use settings::{Mode, Settings};
 use told::Told;
@@ -16,7 +18,6 @@ use crate::analysis::{self, Analysis};
 use crate::launch::Launch;
 use crate::nvcc::find::{self, Chain};
 use crate::nvcc::{NotUnderstood, device_link};
-use crate::survey::HostLink;
 use crate::{Env, Error, report};
 
 /// How the program was called.
@@ -90,10 +91,11 @@ fn fail(error: &Error) -> ExitCode {
     })
 }
 
-fn wrap(word: Option<&OsStr>, called_as: Option<&OsStr>, args: &[OsString], env: &Env) -> Result<ExitCode, Error> {
+fn wrap(word: Option<&OsStr>, called_as: Option<&OsStr>, given: &[OsString], env: &Env) -> Result<ExitCode, Error> {
+    let started = Instant::now();
     let chain = Chain::from_env(env);
     let nvcc = find::nvcc(env, &chain, word, called_as)?;
-    let (args, told) = Told::take(args);
+    let (args, told) = Told::take(given);
     let mut untouched = Launch::new(&nvcc, &args);
     untouched.set.push((find::CHAIN, chain.with(&nvcc)));
     let mut settings = Settings::from_env(env);
@@ -102,9 +104,14 @@ fn wrap(word: Option<&OsStr>, called_as: Option<&OsStr>, args: &[OsString], env:
         return Err(untouched.exec());
     }
     start_log(env);
-    match cured(&nvcc, &args, &told.host_link, env, &settings, &untouched) {
+    // Whatever goes wrong in here must not cost the build more than the cure.
+    let looked = quietly(|| analysis::analyse(&args, &told.host_link, Some(&nvcc), env, &settings.wishes));
+    let cured = cured(&nvcc, &looked, &settings, &untouched);
+    let record = record::Record { started, nvcc: &nvcc, args: given, env, mode: settings.mode };
+    quietly(|| record.write(settings.report.as_deref(), &looked, cured.as_ref().map(Option::is_some)));
+    match cured {
         Ok(Some((launch, None))) => Err(launch.exec()),
-        Ok(Some((launch, Some(files)))) => launch.run(files),
+        Ok(Some((launch, Some(kept)))) => launch.run(kept.interrupts, kept.directory),
         Ok(None) => Err(untouched.exec()),
         Err(error @ Error::Strict(_)) => Err(error),
         Err(error) => {
@@ -114,19 +121,10 @@ fn wrap(word: Option<&OsStr>, called_as: Option<&OsStr>, args: &[OsString], env:
     }
 }
 
-type Cured = (Launch, Option<tempfile::TempDir>);
+type Cured = (Launch, Option<analysis::Kept>);
 
 /// The changed command, or `None` to run it as it was given.
-fn cured(
-    nvcc: &Path,
-    args: &[OsString],
-    host_link: &HostLink,
-    env: &Env,
-    settings: &Settings,
-    untouched: &Launch,
-) -> Result<Option<Cured>, Error> {
-    // Whatever goes wrong in here must not cost the build more than the cure.
-    let looked = quietly(|| analysis::analyse(args, host_link, Some(nvcc), env, &settings.wishes));
+fn cured(nvcc: &Path, looked: &record::Looked, settings: &Settings, untouched: &Launch) -> Result<Option<Cured>, Error> {
     let analysis = match looked {
         Some(Ok(Some(analysis))) => analysis,
         Some(Ok(None)) => return Ok(None),
@@ -144,17 +142,17 @@ fn cured(
     if let Some(complaint) = settings.complaint.as_ref().or(analysis.plan.warning.as_ref()) {
         warn(settings, complaint)?;
     }
-    for line in report::text::lines(&analysis) {
+    for line in report::text::lines(analysis) {
         tracing::info!("{line}");
     }
     if settings.mode == Mode::Report {
-        eprint!("{}", report::text::report(&analysis, nvcc));
+        eprint!("{}", report::text::report(analysis, nvcc));
         return Ok(None);
     }
     let mut files = analysis::Files::default();
     let Some(rewritten) = analysis.rewritten(&mut |name, text| files.add(name, text))? else { return Ok(None) };
     let launch = Launch { args: rewritten.args, unset: rewritten.unset, ..untouched.clone() };
-    Ok(Some((launch, files.directory)))
+    Ok(Some((launch, files.kept)))
 }
 
 /// Runs `look`, turning a panic into `None` without its message.

@@ -1,5 +1,7 @@
 //! The `DLINK_SHIM_*` variables.
 
+use std::path::PathBuf;
+
 use super::told::Told;
 use crate::Env;
 use crate::plan::Wishes;
@@ -25,6 +27,8 @@ pub struct Settings {
     pub strict: bool,
     /// `DLINK_SHIM_KEEP`, `DLINK_SHIM_STRIP`, `DLINK_SHIM_GUARD`.
     pub wishes: Wishes,
+    /// `DLINK_SHIM_REPORT`: the file to which every device link adds a line.
+    pub report: Option<PathBuf>,
     /// A setting that could not be read, as a warning.
     pub complaint: Option<String>,
 }
@@ -64,6 +68,7 @@ impl Settings {
             mode,
             strict,
             wishes: Wishes { keep: globs("DLINK_SHIM_KEEP"), strip: globs("DLINK_SHIM_STRIP"), guard: globs("DLINK_SHIM_GUARD") },
+            report: env.get("DLINK_SHIM_REPORT").filter(|v| !v.is_empty()).map(PathBuf::from),
             complaint,
         }
     }
