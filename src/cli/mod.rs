@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-pub use settings::{Mode, Settings};
+pub use settings::{ALL as SETTINGS, Described, Mode, Settings};
 use told::Told;
 
 use crate::analysis::{self, Analysis};

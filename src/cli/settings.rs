@@ -18,6 +18,61 @@ pub enum Mode {
     Off,
 }
 
+/// A setting as help, man pages and `doctor` show it.
+#[derive(Clone, Copy, Debug)]
+pub struct Described {
+    /// The variable.
+    pub name: &'static str,
+    /// What it may be.
+    pub values: &'static str,
+    /// What it is when it is not set or empty; `None` where that is nothing at all.
+    pub default: Option<&'static str>,
+    /// What it does, in plain sentences.
+    pub help: &'static str,
+}
+
+/// Every setting there is.
+pub const ALL: &[Described] = &[
+    Described {
+        name: "DLINK_SHIM_NVCC",
+        values: "PATH",
+        default: Some("the launcher's word, nvcc.real beside a link named nvcc, CUDA_PATH, CUDA_HOME, PATH"),
+        help: "The real nvcc.",
+    },
+    Described {
+        name: "DLINK_SHIM_MODE",
+        values: "fix|report|off",
+        default: Some("fix"),
+        help: "fix: cure device links. report: say on stderr what would be done, and run the command untouched. off: run everything untouched and look at nothing.",
+    },
+    Described {
+        name: "DLINK_SHIM_STRICT",
+        values: "0|1",
+        default: Some("0"),
+        help: "1: what would be a warning is an error, and nvcc does not run.",
+    },
+    Described {
+        name: "DLINK_SHIM_KEEP",
+        values: "NAMES",
+        default: None,
+        help: "Libraries that are never touched: names or globs (`core_nv`, `lib*_nv.a`), between commas, colons or blanks.",
+    },
+    Described { name: "DLINK_SHIM_STRIP", values: "NAMES", default: None, help: "Libraries that are left off whatever the analysis says." },
+    Described { name: "DLINK_SHIM_GUARD", values: "NAMES", default: None, help: "Libraries of which every unit is guarded." },
+    Described {
+        name: "DLINK_SHIM_REPORT",
+        values: "FILE",
+        default: None,
+        help: "Each device link adds one line of JSON to FILE, also under `make -j`; `dlink-shim report FILE` reads it. Use an absolute path: a relative one is taken from the directory in which each command runs.",
+    },
+    Described {
+        name: "DLINK_SHIM_LOG",
+        values: "FILTER",
+        default: None,
+        help: "info: one line on stderr per file of each device link. Or any filter of Rust's tracing, such as `dlink_shim=debug`.",
+    },
+];
+
 /// All settings.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
