@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::launch::Interrupts;
 use crate::nvcc::command_line::ItemKind;
 use crate::nvcc::{CommandLine, DeviceLink, NotUnderstood};
 use crate::plan::{self, Plan, Scene, Wishes};
@@ -141,19 +142,30 @@ impl Analysis {
 /// Temporary files, gone when the value is dropped.
 #[derive(Default)]
 pub struct Files {
-    /// Their directory, made with the first file.
-    pub directory: Option<tempfile::TempDir>,
+    /// Made with the first file.
+    pub kept: Option<Kept>,
     count: usize,
+}
+
+/// What must outlive the command.
+pub struct Kept {
+    /// The files' directory.
+    pub directory: tempfile::TempDir,
+    /// The signals that would leave it behind.
+    pub interrupts: Interrupts,
 }
 
 impl Files {
     /// Writes a file and says where it is.
     pub fn add(&mut self, name: &str, text: &[u8]) -> Result<PathBuf, Error> {
-        let directory = match &self.directory {
-            Some(directory) => directory,
-            None => self.directory.insert(directory()?),
+        let kept = match &self.kept {
+            Some(kept) => kept,
+            None => {
+                let interrupts = Interrupts::hold().map_err(Error::Temporary)?;
+                self.kept.insert(Kept { directory: directory()?, interrupts })
+            }
         };
-        let path = directory.path().join(format!("{}-{name}", self.count));
+        let path = kept.directory.path().join(format!("{}-{name}", self.count));
         self.count += 1;
         std::fs::write(&path, text).map_err(Error::Temporary)?;
         Ok(path)

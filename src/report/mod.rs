@@ -1,5 +1,8 @@
-//! Views of a plan.
+//! Views of a plan, and the report of a whole build.
 
+pub mod append;
+pub mod build;
+pub mod entry;
 pub mod json;
 pub mod text;
 

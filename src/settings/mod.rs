@@ -1,8 +1,14 @@
-//! The `DLINK_SHIM_*` variables, of the environment or of the settings file.
+//! The settings, from three places: the `DLINK_SHIM_*` variables of the environment, a [`file`] beside the program, and words that
+//! the command itself carries ([`told`]).
 
-use super::told::Told;
+pub mod file;
+pub mod told;
+
+use std::path::PathBuf;
+
 use crate::Env;
 use crate::plan::Wishes;
+pub use told::Told;
 
 /// What the wrapper does with a device link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +22,61 @@ pub enum Mode {
     Off,
 }
 
+/// A setting as help, man pages and `doctor` show it.
+#[derive(Clone, Copy, Debug)]
+pub struct Described {
+    /// The variable.
+    pub name: &'static str,
+    /// What it may be.
+    pub values: &'static str,
+    /// What it is when it is not set or empty; `None` where that is nothing at all.
+    pub default: Option<&'static str>,
+    /// What it does, in plain sentences.
+    pub help: &'static str,
+}
+
+/// Every setting there is.
+pub const ALL: &[Described] = &[
+    Described {
+        name: "DLINK_SHIM_NVCC",
+        values: "PATH",
+        default: Some("the launcher's word, nvcc.real beside a link named nvcc, CUDA_PATH, CUDA_HOME, PATH"),
+        help: "The real nvcc.",
+    },
+    Described {
+        name: "DLINK_SHIM_MODE",
+        values: "fix|report|off",
+        default: Some("fix"),
+        help: "fix: cure device links. report: say on stderr what would be done, and run the command untouched. off: run everything untouched and look at nothing.",
+    },
+    Described {
+        name: "DLINK_SHIM_STRICT",
+        values: "0|1",
+        default: Some("0"),
+        help: "1: what would be a warning is an error, and nvcc does not run.",
+    },
+    Described {
+        name: "DLINK_SHIM_KEEP",
+        values: "NAMES",
+        default: None,
+        help: "Libraries that are never touched: names or globs (`core_nv`, `lib*_nv.a`), between commas, colons or blanks.",
+    },
+    Described { name: "DLINK_SHIM_STRIP", values: "NAMES", default: None, help: "Libraries that are left off whatever the analysis says." },
+    Described { name: "DLINK_SHIM_GUARD", values: "NAMES", default: None, help: "Libraries of which every unit is guarded." },
+    Described {
+        name: "DLINK_SHIM_REPORT",
+        values: "FILE",
+        default: None,
+        help: "Each device link adds one line of JSON to FILE, also under `make -j`; `dlink-shim report FILE` reads it. Use an absolute path: a relative one is taken from the directory in which each command runs.",
+    },
+    Described {
+        name: "DLINK_SHIM_LOG",
+        values: "FILTER",
+        default: None,
+        help: "info: one line on stderr per file of each device link. Or any filter of Rust's tracing, such as `dlink_shim=debug`.",
+    },
+];
+
 /// All settings.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -25,6 +86,8 @@ pub struct Settings {
     pub strict: bool,
     /// `DLINK_SHIM_KEEP`, `DLINK_SHIM_STRIP`, `DLINK_SHIM_GUARD`.
     pub wishes: Wishes,
+    /// `DLINK_SHIM_REPORT`: the file to which every device link adds a line.
+    pub report: Option<PathBuf>,
     /// A setting that could not be read, as a warning.
     pub complaint: Option<String>,
 }
@@ -42,7 +105,7 @@ impl Mode {
 }
 
 /// A list of globs over library names.
-pub(super) fn globs(text: &str) -> Vec<String> {
+fn globs(text: &str) -> Vec<String> {
     text.split([',', ' ', ':']).filter(|g| !g.is_empty()).map(str::to_owned).collect()
 }
 
@@ -64,6 +127,7 @@ impl Settings {
             mode,
             strict,
             wishes: Wishes { keep: globs("DLINK_SHIM_KEEP"), strip: globs("DLINK_SHIM_STRIP"), guard: globs("DLINK_SHIM_GUARD") },
+            report: env.get("DLINK_SHIM_REPORT").filter(|v| !v.is_empty()).map(PathBuf::from),
             complaint,
         }
     }

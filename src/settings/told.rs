@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use super::{Mode, settings};
+use super::Mode;
 use crate::plan::Wishes;
 use crate::survey::HostLink;
 
@@ -45,7 +45,7 @@ impl Told {
             None => (text, &text[text.len()..]),
         };
         let path = || OsStr::from_bytes(value).into();
-        let globs = || settings::globs(&String::from_utf8_lossy(value));
+        let globs = || super::globs(&String::from_utf8_lossy(value));
         match (name, Mode::from_word(value)) {
             (b"shared", _) => self.host_link.shared.push(path()),
             (b"shared-later", _) => self.host_link.shared_later.push(path()),
