@@ -3,13 +3,15 @@
 //!
 //! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`settings`] (what we were told), [`nvcc`] (the command line,
 //! losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
-//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans and whole builds.
+//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans and whole builds, [`doctor`] how dlink-shim is wired in.
 #![deny(unsafe_code)]
 
 #[forbid(unsafe_code)]
 pub mod analysis;
 #[forbid(unsafe_code)]
 pub mod cli;
+#[forbid(unsafe_code)]
+pub mod doctor;
 #[forbid(unsafe_code)]
 pub mod env;
 #[forbid(unsafe_code)]

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub use call::{Call, NvccCall};
-pub use front::Front;
+pub use front::{Front, is_nvcc_name};
 
 use crate::analysis::{self, Analysis};
 use crate::nvcc::find::{self, Chain};

@@ -1,5 +1,6 @@
 //! Our own commands: one module each, with its clap arguments (whose text is its help) and a `run`.
 
+mod doctor;
 mod explain;
 mod generate;
 mod pages;
@@ -24,6 +25,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Doctor(doctor::Doctor),
     Explain(explain::Explain),
     Generate(generate::Generate),
     Report(report::Report),
@@ -31,7 +33,7 @@ enum Command {
 
 /// The names that are commands and so can't be launched by their bare name. A list of its own, since every wrapped call asks
 /// and building clap's costs more than the call.
-pub const NAMES: &[&str] = &["explain", "generate", "help", "report"];
+pub const NAMES: &[&str] = &["doctor", "explain", "generate", "help", "report"];
 
 /// All that clap knows of us: for parsing, help, completions and man pages alike.
 fn command() -> clap::Command {
@@ -55,6 +57,7 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
         }
     };
     let ended: Result<ExitCode, Error> = match cli.command {
+        Command::Doctor(doctor) => doctor.run(env),
         Command::Explain(explain) => explain.run(env),
         Command::Generate(generate) => generate.run(env),
         Command::Report(report) => report.run(env),
