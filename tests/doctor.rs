@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use support::cmake::{Build, PROJECT, Version, module, small_project, text};
+use support::cmake::{Build, PROJECT, Version, small_project, text};
 use support::{SHIM, Scratch, StandIn, must, shim};
 
 /// The doctor's exit code and words.
@@ -34,9 +34,11 @@ fn a_cmake_build_with_the_launcher_variable_only_is_told_the_line_that_cures() {
         assert_eq!(code, 1, "{said}");
         assert!(said.contains("2 device link(s), 0 through dlink-shim; 3 compilation(s) by nvcc, 3 through"), "{said}");
         assert!(said.contains("CMake runs CMAKE_CUDA_COMPILER_LAUNCHER for compilations only"), "{said}");
-        assert!(said.contains("cure: cmake -DCMAKE_PROJECT_INCLUDE="), "{said}");
-        // The line itself cures.
-        must(&mut build.configure(&[&format!("-DCMAKE_PROJECT_INCLUDE={}", module().display())]));
+        let (_, cure) = said.split_once("cure: ").unwrap();
+        // The line itself cures, typed into a shell.
+        let bin = Path::new(SHIM).parent().unwrap().display();
+        let cmake = build.cmake.parent().filter(|p| p.is_absolute()).map(|p| format!("{}:", p.display())).unwrap_or_default();
+        must(Command::new("sh").args(["-ec", cure.trim()]).env("PATH", format!("{bin}:{cmake}{}", std::env::var("PATH").unwrap())));
         let (code, said) = of_build(&build.directory, &build.nvcc);
         assert_eq!(code, 0, "{said}");
         assert!(said.contains("2 device link(s), 2 through dlink-shim") && said.contains("nothing to complain about"), "{said}");

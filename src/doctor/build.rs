@@ -138,7 +138,7 @@ impl Build {
             _ => "",
         };
         let cure = match self.system {
-            System::Cmake => format!("cmake -DCMAKE_PROJECT_INCLUDE={} {}", cmake_module(), self.path.display()),
+            System::Cmake => cmake_cure(&self.path),
             System::Pytorch => format!("export PYTORCH_NVCC=\"dlink-shim {nvcc}\", and build again"),
             System::Make => format!("make NVCC=\"dlink-shim {nvcc}\""),
             System::Ninja => format!("let the rule for device links begin with `dlink-shim {nvcc}`"),
@@ -147,12 +147,14 @@ impl Build {
     }
 }
 
-/// Where the CMake module is: installed beside the program, or in the sources.
-fn cmake_module() -> String {
+/// Switches the CMake module on, which is installed beside the program or comes out of it.
+fn cmake_cure(build: &Path) -> String {
     let installed = std::env::current_exe().ok().and_then(|p| Some(p.parent()?.parent()?.join("lib/cmake/DlinkShim/DlinkShim.cmake")));
+    let build = std::path::absolute(build).unwrap_or_else(|_| build.to_owned());
+    let build = build.display();
     match installed.filter(|p| p.is_file()) {
-        Some(path) => path.display().to_string(),
-        None => "/path/to/wrapper-scripts/cmake/DlinkShim.cmake".into(),
+        Some(module) => format!("cmake -DCMAKE_PROJECT_INCLUDE={} {build}", module.display()),
+        None => format!("dlink-shim generate cmake {build} && cmake -DCMAKE_PROJECT_INCLUDE={build}/DlinkShim.cmake {build}"),
     }
 }
 

@@ -9,7 +9,9 @@ use super::say;
 use crate::doctor::{Build, Finding, Wiring};
 use crate::{Env, Error};
 
-/// Says which nvcc would run, how dlink-shim is wired in, and whether a build's device links go through it
+/// Says how dlink-shim is wired in, and whether device links go through it
+///
+/// Which nvcc would run and why, the toolkit, every setting and where it comes from.
 ///
 /// With --build it reads what a build directory would run (Ninja's manifest, CMake's Makefiles, compile_commands.json) or what a
 /// make run has printed, and counts the device links that go through dlink-shim. Most often it is wired in where device links
