@@ -73,6 +73,8 @@ fn each_device_link_is_one_line_and_other_commands_are_none() {
         assert_eq!((&line["outcome"], &line["reason"]), (&"cured".into(), &Value::Null));
     }
     assert_eq!(lines[0]["args"], serde_json::json!(STRIPS));
+    runs.run(&[&STRIPS[..], &["--dlink-shim-shared=libcore.so"]].concat(), &[]);
+    assert_eq!(runs.lines()[3]["args"], serde_json::json!([&["--dlink-shim-shared=libcore.so"], &STRIPS[..]].concat()));
 }
 
 #[test]
@@ -124,6 +126,10 @@ fn what_was_left_alone_says_why() {
     assert!(outcome == "left" && why.as_ref().unwrap().contains("/no/such"), "{why:?}");
     assert_eq!(line(&STRIPS, &[("DLINK_SHIM_MODE", "report")]), ("reported".into(), None, "plug_dlink.o".into()));
     assert_eq!(line(&["-dlink", "plug.o", "-Xcompiler", "-fvisibility=default"], &[]), ("as-given".into(), None, "a_dlink.o".into()));
+    // The guard is a header for gcc and clang, and devfn can't go.
+    support::Fixtures::get().unwrap().archive(&runs.scene, "L/libdev_nv.a", &["devfn_nv.o"]);
+    let (outcome, why, _) = line(&["-dlink", "plugdev.o", "-LL", "-ldev_nv", "-ccbin", "/opt/other/cxx"], &[]);
+    assert_eq!((outcome.as_str(), why.as_deref()), ("left", Some("nvcc could not be told of the cure")));
     let before = runs.lines().len();
     runs.run(&STRIPS, &[("DLINK_SHIM_MODE", "off")]);
     assert_eq!(runs.lines().len(), before);
@@ -161,6 +167,16 @@ fn a_file_size_limit_ends_the_report_and_not_the_command() {
     let output = command.env("DLINK_SHIM_REPORT", &runs.report).output().unwrap();
     assert_eq!((output.status.code(), output.status.signal()), (Some(7), None));
     assert!(String::from_utf8_lossy(&output.stderr).contains("file-size limit"), "{output:?}");
+}
+
+#[test]
+fn a_stderr_that_takes_nothing_more_costs_a_warning_and_not_the_command() {
+    let Some(runs) = Runs::new() else { return };
+    let nvcc = runs.scene.executable("nvcc", "#!/bin/sh\nexit 7\n");
+    let mut command = support::clean(Command::new("sh"));
+    command.args(["-c", "exec \"$@\" 2>/dev/full", "sh", support::SHIM]).arg(nvcc).args(["-dlink", "plug.o", "--frobnicate"]);
+    let output = command.current_dir(runs.scene.path()).env("DLINK_SHIM_REPORT", "/no/such/report").output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
 }
 
 #[test]
