@@ -73,6 +73,8 @@ fn each_device_link_is_one_line_and_other_commands_are_none() {
         assert_eq!((&line["outcome"], &line["reason"]), (&"cured".into(), &Value::Null));
     }
     assert_eq!(lines[0]["args"], serde_json::json!(STRIPS));
+    runs.run(&[&STRIPS[..], &["--dlink-shim-shared=libcore.so"]].concat(), &[]);
+    assert_eq!(runs.lines()[3]["args"], serde_json::json!([&["--dlink-shim-shared=libcore.so"], &STRIPS[..]].concat()));
 }
 
 #[test]
@@ -124,6 +126,10 @@ fn what_was_left_alone_says_why() {
     assert!(outcome == "left" && why.as_ref().unwrap().contains("/no/such"), "{why:?}");
     assert_eq!(line(&STRIPS, &[("DLINK_SHIM_MODE", "report")]), ("reported".into(), None, "plug_dlink.o".into()));
     assert_eq!(line(&["-dlink", "plug.o", "-Xcompiler", "-fvisibility=default"], &[]), ("as-given".into(), None, "a_dlink.o".into()));
+    // The guard is a header for gcc and clang, and devfn can't go.
+    support::Fixtures::get().unwrap().archive(&runs.scene, "L/libdev_nv.a", &["devfn_nv.o"]);
+    let (outcome, why, _) = line(&["-dlink", "plugdev.o", "-LL", "-ldev_nv", "-ccbin", "/opt/other/cxx"], &[]);
+    assert_eq!((outcome.as_str(), why.as_deref()), ("left", Some("nvcc could not be told of the cure")));
     let before = runs.lines().len();
     runs.run(&STRIPS, &[("DLINK_SHIM_MODE", "off")]);
     assert_eq!(runs.lines().len(), before);
@@ -161,6 +167,16 @@ fn a_file_size_limit_ends_the_report_and_not_the_command() {
     let output = command.env("DLINK_SHIM_REPORT", &runs.report).output().unwrap();
     assert_eq!((output.status.code(), output.status.signal()), (Some(7), None));
     assert!(String::from_utf8_lossy(&output.stderr).contains("file-size limit"), "{output:?}");
+}
+
+#[test]
+fn a_stderr_that_takes_nothing_more_costs_a_warning_and_not_the_command() {
+    let Some(runs) = Runs::new() else { return };
+    let nvcc = runs.scene.executable("nvcc", "#!/bin/sh\nexit 7\n");
+    let mut command = support::clean(Command::new("sh"));
+    command.args(["-c", "exec \"$@\" 2>/dev/full", "sh", support::SHIM]).arg(nvcc).args(["-dlink", "plug.o", "--frobnicate"]);
+    let output = command.current_dir(runs.scene.path()).env("DLINK_SHIM_REPORT", "/no/such/report").output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
 }
 
 #[test]
@@ -231,6 +247,7 @@ fn a_file_that_cannot_be_read_is_one_error_line() {
 #[test]
 fn the_summary_names_who_borrows_what_and_who_registers_it() {
     let Some(runs) = Runs::new() else { return };
+    std::fs::create_dir(runs.scene.join("x")).unwrap();
     for words in [&STRIPS[..], &OWNS, &BORROWS, &STRIPS] {
         runs.run(words, &[]);
     }
@@ -239,15 +256,19 @@ fn the_summary_names_who_borrows_what_and_who_registers_it() {
     assert!(text.contains("libraries stripped 1 time(s) (2 units), units masked 1, guarded 1\n"), "{text}");
     // devfn is in no image's own objects.
     assert!(text.contains("note: 1 unit(s) left a device link, and no image in this report registers them"), "{text}");
+    // One library, by whatever way a command names it.
+    runs.run(&["-dlink", "plug.o", "-L./x/../L/.", "-lcore_nv", "-o", "plug_dlink.o"], &[]);
+    let text = runs.text(&[]);
+    assert_eq!(text.lines().filter(|l| l.starts_with("core_nv")).count(), 1, "{text}");
     let row = text.lines().find(|l| l.starts_with("core_nv")).unwrap_or_else(|| panic!("{text}"));
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!((&cells[..6], cells[cells.len() - 1]), (&["core_nv", "2", "1", "1", "1", "1"][..], "core_dlink.o"));
     assert!(text.contains("    plugdev_dlink.o: ") && text.contains("of core_nv: ") && text.contains("needs `_Z6helperi`"), "{text}");
 
     let json: Value = serde_json::from_str(&runs.text(&["--json"])).unwrap();
-    assert_eq!((json["summary"]["device_links"].as_u64(), json["summary"]["replaced"].as_u64()), (Some(3), Some(1)));
+    assert_eq!((json["summary"]["device_links"].as_u64(), json["summary"]["replaced"].as_u64()), (Some(3), Some(2)));
     let lines = runs.lines();
-    assert_eq!(json["links"], Value::Array(vec![lines[1].clone(), lines[3].clone(), lines[2].clone()]));
+    assert_eq!(json["links"], Value::Array(vec![lines[1].clone(), lines[4].clone(), lines[2].clone()]));
     assert_eq!(json["libraries"][0]["verdicts"], serde_json::json!({ "guard": 1, "mask": 1, "strip": 2 }));
 }
 

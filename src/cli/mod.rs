@@ -7,6 +7,7 @@ mod record;
 mod wrap;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,7 +33,7 @@ pub fn run(argv: Vec<OsString>, env: Env) -> ExitCode {
 
 /// Prints an error with its causes. A program that can't be run ends as in a shell: 127 not found, 126 otherwise.
 fn fail(error: &Error) -> ExitCode {
-    eprintln!("dlink-shim: error: {error}");
+    tell(&format!("dlink-shim: error: {error}\n"));
     let not_found = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
     ExitCode::from(match error {
         Error::NvccNotFound { .. } | Error::AskedBySccache | Error::NoProgram { .. } | Error::NoCommand | Error::EmptyProgram => 127,
@@ -40,6 +41,12 @@ fn fail(error: &Error) -> ExitCode {
         Error::Run { .. } => 126,
         _ => 2,
     })
+}
+
+/// Writes to stderr in one piece, since the commands of a parallel build share it; and a stderr that takes nothing more is no
+/// reason to fail, as `eprintln!` would.
+fn tell(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// Explains a command as [`wrap`] would treat it; for `explain`.

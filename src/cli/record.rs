@@ -5,12 +5,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use super::tell;
 use crate::analysis::{Analysis, NotAnalysed};
 use crate::nvcc::CommandLine;
 use crate::report::append;
 use crate::report::entry::{Entry, Outcome, SCHEMA};
 use crate::report::json::Link;
-use crate::settings::Mode;
+use crate::settings::{Mode, Told};
 use crate::{Env, Error};
 
 /// What looking at a command gave; `None` after a panic.
@@ -20,6 +21,9 @@ pub type Looked = Option<Result<Option<Analysis>, NotAnalysed>>;
 pub struct Record<'a> {
     pub started: Instant,
     pub nvcc: &'a Path,
+    /// What the command's own words to us say, and they themselves.
+    pub told: &'a Told,
+    /// nvcc's words.
     pub args: &'a [OsString],
     pub env: &'a Env,
     pub mode: Mode,
@@ -33,7 +37,7 @@ impl Record<'_> {
         let Some(entry) = self.entry(looked, changed) else { return };
         let written = serde_json::to_vec(&entry).map_err(std::io::Error::other).and_then(|line| append::line(file, &line));
         if let Err(error) = written {
-            eprintln!("dlink-shim: warning: can't write the report {}: {error}", file.display());
+            tell(&format!("dlink-shim: warning: can't write the report {}: {error}\n", file.display()));
         }
     }
 
@@ -69,7 +73,7 @@ impl Record<'_> {
             time_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis() as u64),
             cwd: self.env.cwd().to_string_lossy().into_owned(),
             output: self.output(looked).to_string_lossy().into_owned(),
-            args: self.args.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+            args: self.told.words.iter().chain(self.args).map(|a| a.to_string_lossy().into_owned()).collect(),
             mode: if self.mode == Mode::Report { "report" } else { "fix" }.into(),
             outcome,
             reason,

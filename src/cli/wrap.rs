@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use super::NvccCall;
 use super::record::{Looked, Record};
+use super::{NvccCall, tell};
 use crate::analysis;
 use crate::launch::Launch;
 use crate::nvcc::NotUnderstood;
@@ -103,7 +103,7 @@ pub fn wrap(call: &NvccCall<'_>, told: &Told, env: &Env) -> Result<ExitCode, Err
     // Whatever goes wrong in here must not cost the build more than the cure.
     let looked = quietly(|| analysis::analyse(call.args, &told.host_link, Some(nvcc), env, &settings.wishes));
     let cured = cured(call, &looked, &settings, &untouched);
-    let record = Record { started, nvcc, args: call.args, env, mode: settings.mode };
+    let record = Record { started, nvcc, told, args: call.args, env, mode: settings.mode };
     quietly(|| record.write(settings.report.as_deref(), &looked, cured.as_ref().map(Option::is_some)));
     match cured {
         Ok(Some((launch, None))) => Err(launch.exec()),
@@ -142,7 +142,7 @@ fn cured(call: &NvccCall<'_>, looked: &Looked, settings: &Settings, untouched: &
         tracing::info!("{line}");
     }
     if settings.mode == Mode::Report {
-        eprint!("{}", report::text::report(analysis, &untouched.nvcc));
+        tell(&report::text::report(analysis, &untouched.nvcc));
         return Ok(None);
     }
     let mut files = analysis::Files::default();
@@ -167,7 +167,7 @@ fn warn(settings: &Settings, text: &str) -> Result<(), Error> {
     if settings.strict {
         return Err(Error::Strict(text.to_owned()));
     }
-    eprintln!("dlink-shim: warning: {text}");
+    tell(&format!("dlink-shim: warning: {text}\n"));
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub struct Entry {
     pub cwd: String,
     /// What the command makes, as it names it.
     pub output: String,
-    /// nvcc's words as given.
+    /// The words to dlink-shim (`--dlink-shim-…`), then nvcc's as given.
     pub args: Vec<String>,
     /// `fix` or `report`.
     pub mode: String,

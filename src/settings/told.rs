@@ -16,6 +16,8 @@ const PREFIX: &[u8] = b"--dlink-shim-";
 /// What we were told.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Told {
+    /// The words themselves.
+    pub words: Vec<OsString>,
     /// What the image's host link will have.
     pub host_link: HostLink,
     /// The mode for this command alone.
@@ -35,6 +37,7 @@ impl Told {
             return (Cow::Borrowed(args), told);
         }
         args.iter().filter(|w| ours(w)).for_each(|w| told.read(w));
+        told.words.extend(args.iter().filter(|w| ours(w)).cloned());
         (Cow::Owned(args.iter().filter(|w| !ours(w)).cloned().collect()), told)
     }
 

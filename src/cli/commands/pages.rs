@@ -60,7 +60,7 @@ Exit status:
 Files:
   A changed device link may need a mask object, a guard header or an options file. They are in a
   directory dlink-shim-XXXXXX under TMPDIR, /tmp or /var/tmp, which goes when nvcc ends, also by
-  SIGINT or SIGTERM.
+  SIGINT or SIGTERM. SIGKILL leaves it behind, as it does nvcc's own temporary files.
 
 Examples:
   dlink-shim explain -- nvcc -dlink a.o -Llib -lcore_nv -o d.o   what would be done, and why

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::super::tell;
 use super::say;
 use crate::report::build::{self, View, graph, html, text};
 use crate::{Env, Error};
@@ -64,7 +65,7 @@ impl Report {
             say(&text::report(&build));
         }
         for damaged in &build.damaged {
-            eprintln!("dlink-shim: {}:{}: not read: {}", self.file.display(), damaged.line, damaged.why);
+            tell(&format!("dlink-shim: {}:{}: not read: {}\n", self.file.display(), damaged.line, damaged.why));
         }
         Ok(ExitCode::from(if build.damaged.is_empty() { 0 } else { 2 }))
     }

@@ -6,7 +6,7 @@ const $ = id => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const LETTER = { registers: "R", strip: "S", mask: "M", guard: "G", other: "·" };
 const MEANS = { registers: "registers", strip: "strip", mask: "mask", guard: "guard", other: "left" };
-const MOST_ROWS = 1000, MOST_NODES = 60;
+const MOST_ROWS = 1000, MOST_NODES = 40;
 
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
@@ -177,6 +177,8 @@ function order({ columns, edges }) {
     settle(columns[2], "to", "from");
     settle(columns[1], "from", "to");
   }
+  settle(columns[0], "from", "to");
+  settle(columns[2], "to", "from");
 }
 
 function drawGraph(list) {

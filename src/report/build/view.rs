@@ -1,7 +1,7 @@
 //! A build as images, libraries, and what each image does with each library: what all views show.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::Serialize;
 
@@ -134,13 +134,13 @@ impl<'a> View<'a> {
             left: Vec::new(),
             top: label::common_directory(&paths),
         };
-        let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut names: BTreeMap<String, usize> = BTreeMap::new();
         for file in decided(build).flat_map(|(_, files)| files).filter(|f| !f.units.is_empty() && !is_own_object(f)) {
             names.entry(place(file)).or_default();
         }
         for (index, (path, known)) in names.iter_mut().enumerate() {
             *known = index;
-            view.libraries.push(Library { path: (*path).to_owned(), ..Library::default() });
+            view.libraries.push(Library { path: path.clone(), ..Library::default() });
         }
         let mut left: HashMap<&str, usize> = HashMap::new();
         for (image, (files, label)) in build.links.iter().zip(labels).enumerate() {
@@ -154,7 +154,7 @@ impl<'a> View<'a> {
                 } else if is_own_object(file) {
                     own.units.extend(&file.units);
                 } else {
-                    let library = names[place(file)];
+                    let library = names[&place(file)];
                     view.libraries[library].add(file);
                     view.rows.push(Row {
                         image,
@@ -267,8 +267,18 @@ fn decided(build: &Build) -> impl Iterator<Item = (&Path, &[LinkedFile])> {
     build.links.iter().filter(|(_, e)| e.was_decided()).map(|(path, e)| (path.as_path(), e.link.files.as_slice()))
 }
 
-fn place(file: &LinkedFile) -> &str {
-    file.path.as_deref().unwrap_or(&file.name)
+/// Where the library is, with `-L.` and `-L../lib` of different directories as one. By the words alone: what this merges wrongly,
+/// behind a symbolic link, is two lines of a table.
+fn place(file: &LinkedFile) -> String {
+    let mut place = PathBuf::new();
+    for part in Path::new(file.path.as_deref().unwrap_or(&file.name)).components() {
+        if part == Component::ParentDir && matches!(place.components().next_back(), Some(Component::Normal(_))) {
+            place.pop();
+        } else {
+            place.push(part);
+        }
+    }
+    place.to_string_lossy().into_owned()
 }
 
 /// The word that the report's lines have for it.
