@@ -24,7 +24,7 @@ use crate::{Env, Error, report};
 pub fn run(argv: Vec<OsString>, env: Env) -> ExitCode {
     let result = match Call::from_argv(&argv) {
         Call::Own => return commands::run(&argv, &env),
-        Call::Launcher(assignments, words) => launcher(&assignments, words),
+        Call::Launcher(assignments, words) => launcher(&assignments, words, &env),
         Call::Nvcc(call) => wrap(&call, &env),
         Call::Mistake(error) => Err(error),
     };
@@ -44,8 +44,15 @@ fn fail(error: &Error) -> ExitCode {
 }
 
 /// Runs a program that is no nvcc.
-fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString]) -> Result<ExitCode, Error> {
+fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString], env: &Env) -> Result<ExitCode, Error> {
     let Some((program, args)) = words.split_first() else { return Err(Error::NoCommand) };
+    if front::hides_device_link(words) && !Chain::from_env(env).is_inner() {
+        let settings = Settings::from_env(env);
+        if settings.mode != Mode::Off {
+            let program = program.display();
+            warn(&settings, &format!("device link behind `{program}` not looked at: write `{program} … dlink-shim nvcc`"))?;
+        }
+    }
     let mut launch = Launch::new(program, args);
     launch.set = owned(assignments);
     Err(match launch.exec() {
