@@ -206,7 +206,7 @@ fn a_file_beside_the_program_makes_settings_and_the_environment_beats_it() {
     let scene = fixtures!().scene();
     let stand_in = StandIn::new();
     let place = Scratch::new();
-    std::fs::copy(SHIM, place.join("nvcc")).unwrap();
+    support::masquerade(place.path());
     std::fs::create_dir(place.join("elsewhere")).unwrap();
     symlink(place.join("nvcc"), place.join("elsewhere/nvcc")).unwrap();
     let conf = |text: String| drop(place.write("dlink-shim.conf", text));
