@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::launch::Interrupts;
 use crate::nvcc::command_line::ItemKind;
 use crate::nvcc::{CommandLine, DeviceLink, NotUnderstood};
 use crate::plan::{self, Plan, Scene, Wishes};
 use crate::rewrite::{self, Changes, Rewritten};
-use crate::{Env, Error, survey};
+use crate::survey::{self, HostLink};
+use crate::{Env, Error};
 
 /// Writes a file of the given name and text, and says where it is.
 pub type NewFile<'a> = dyn FnMut(&str, &[u8]) -> Result<PathBuf, Error> + 'a;
@@ -46,10 +48,16 @@ impl NotAnalysed {
 }
 
 /// Analyses nvcc's words; `Ok(None)` when they are no device link.
-pub fn analyse(args: &[OsString], nvcc: Option<&Path>, env: &Env, wishes: &Wishes) -> Result<Option<Analysis>, NotAnalysed> {
+pub fn analyse(
+    args: &[OsString],
+    host_link: &HostLink,
+    nvcc: Option<&Path>,
+    env: &Env,
+    wishes: &Wishes,
+) -> Result<Option<Analysis>, NotAnalysed> {
     let line = CommandLine::read(args, env).map_err(NotAnalysed::Line)?;
     let Some(link) = DeviceLink::from_line(&line).map_err(NotAnalysed::DeviceLink)? else { return Ok(None) };
-    let mut scene = survey::scene(&link, nvcc, env);
+    let mut scene = survey::scene(&link, host_link, nvcc, env);
     if link.implicit && !scene.has_units() {
         return Ok(None);
     }
@@ -134,19 +142,30 @@ impl Analysis {
 /// Temporary files, gone when the value is dropped.
 #[derive(Default)]
 pub struct Files {
-    /// Their directory, made with the first file.
-    pub directory: Option<tempfile::TempDir>,
+    /// Made with the first file.
+    pub kept: Option<Kept>,
     count: usize,
+}
+
+/// What must outlive the command.
+pub struct Kept {
+    /// The files' directory.
+    pub directory: tempfile::TempDir,
+    /// The signals that would leave it behind.
+    pub interrupts: Interrupts,
 }
 
 impl Files {
     /// Writes a file and says where it is.
     pub fn add(&mut self, name: &str, text: &[u8]) -> Result<PathBuf, Error> {
-        let directory = match &self.directory {
-            Some(directory) => directory,
-            None => self.directory.insert(directory()?),
+        let kept = match &self.kept {
+            Some(kept) => kept,
+            None => {
+                let interrupts = Interrupts::hold().map_err(Error::Temporary)?;
+                self.kept.insert(Kept { directory: directory()?, interrupts })
+            }
         };
-        let path = directory.path().join(format!("{}-{name}", self.count));
+        let path = kept.directory.path().join(format!("{}-{name}", self.count));
         self.count += 1;
         std::fs::write(&path, text).map_err(Error::Temporary)?;
         Ok(path)

@@ -1,9 +1,9 @@
 //! dlink-shim reads an nvcc device-link command, looks into what it links, decides per unit, and hands nvcc a line that
 //! can't starve a registration.
 //!
-//! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`nvcc`] (the command line,
+//! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`settings`] (what we were told), [`nvcc`] (the command line,
 //! losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
-//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans.
+//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans and whole builds.
 #![deny(unsafe_code)]
 
 #[forbid(unsafe_code)]
@@ -30,7 +30,7 @@ pub mod report;
 #[forbid(unsafe_code)]
 pub mod rewrite;
 #[forbid(unsafe_code)]
-pub mod settings_file;
+pub mod settings;
 #[forbid(unsafe_code)]
 pub mod survey;
 

@@ -6,12 +6,51 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::nvcc::{DeviceLink, Named};
-use crate::object;
+use crate::object::{self, Content};
 use crate::plan::{File, FileState, MemberRef, Scene};
 use crate::{Env, library_search::Search};
 
-/// Looks at everything that the device link names.
-pub fn scene(link: &DeviceLink, nvcc: Option<&Path>, env: &Env) -> Scene {
+/// What the host link of the same image will have, as far as the build system tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostLink {
+    /// Shared libraries that come before every static one.
+    pub shared: Vec<PathBuf>,
+    /// Shared libraries whose place is not known.
+    pub shared_later: Vec<PathBuf>,
+    /// Where it looks for libraries, in order.
+    pub directories: Vec<PathBuf>,
+}
+
+/// Looks at everything that the device link names, and at the shared libraries that its host link will have.
+pub fn scene(link: &DeviceLink, host_link: &HostLink, nvcc: Option<&Path>, env: &Env) -> Scene {
+    let mut scene = named(link, nvcc, env);
+    for file in scene.files.iter_mut().filter(|f| matches!(f.state, FileState::Missing)) {
+        if let Some(path) = out_of_reach(file, link, host_link, env) {
+            file.state = FileState::OutOfReach(path);
+        }
+    }
+    let shared = |paths: &[PathBuf]| -> Vec<File> { paths.iter().filter_map(|p| shared_library(p, env)).collect() };
+    scene.files.splice(0..0, shared(&host_link.shared));
+    scene.files.extend(shared(&host_link.shared_later));
+    scene
+}
+
+/// The archive with device code that the host linker finds for a `-l` that nvlink does not.
+fn out_of_reach(file: &File, link: &DeviceLink, host_link: &HostLink, env: &Env) -> Option<PathBuf> {
+    let Named::Library(name) = &link.mentions[*file.mentions.first()?].named else { return None };
+    let path = Search::new(&host_link.directories, None, None, env.cwd()).find(name)?;
+    let has_units = object::inspect(&path).ok()?.members().iter().any(|m| !m.units.is_empty());
+    has_units.then_some(path)
+}
+
+/// A shared library of the host link. What can't be read is no evidence, and no reason to complain.
+fn shared_library(path: &Path, env: &Env) -> Option<File> {
+    let full = env.cwd().join(path);
+    let content = object::inspect(&full).ok()?;
+    matches!(content, Content::Shared(_)).then(|| File::unmentioned(path.to_owned(), full, FileState::Read(content)))
+}
+
+fn named(link: &DeviceLink, nvcc: Option<&Path>, env: &Env) -> Scene {
     let search = Search::new(&link.directories, nvcc, env.get("LIBRARY_PATH"), env.cwd());
     let mut scene = Scene { no_mask: link.lto, keep_line: link.implicit, ..Scene::default() };
     let mut seen: HashMap<(u64, u64), usize> = HashMap::new();

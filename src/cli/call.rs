@@ -41,6 +41,11 @@ impl<'a> Call<'a> {
         if file_name(zero) == b"nvcc" {
             return Self::Nvcc(NvccCall { called_as: Some(zero), args, ..NvccCall::default() });
         }
+        // By another name (`CMAKE_CUDA_COMPILER=/x/mynvcc`), whatever can be nvcc's words is: `--version` must name nvcc.
+        let renamed = !file_name(zero).starts_with(b"dlink-shim");
+        if renamed && args.iter().find(|w| !w.is_empty()).is_none_or(|w| is_nvccs(w)) {
+            return Self::Nvcc(NvccCall { called_as: Some(zero), args, ..NvccCall::default() });
+        }
         let Some(first) = args.first() else { return Self::Mistake(Error::NoCommand) };
         let first = first.as_bytes();
         if matches!(first, b"--help" | b"-h" | b"--version" | b"-V") || commands::NAMES.iter().any(|n| n.as_bytes() == first) {
@@ -136,6 +141,12 @@ mod tests {
             (&["dlink-shim", "A=b"], "mistake: called without a command"),
             (&["dlink-shim", ""], "mistake: the program's name is empty"),
             (&["dlink-shim", "", "nvcc"], "mistake: the program's name is empty"),
+            (&["/x/mynvcc", "--version"], "nvcc: []| --version"),
+            (&["/x/mynvcc", "", "-v", "__cmake_determine_cuda"], "nvcc: []|  -v __cmake_determine_cuda"),
+            (&["/x/mynvcc", "a.o", "-dlink"], "nvcc: []| a.o -dlink"),
+            (&["mynvcc"], "nvcc: []| "),
+            (&["mynvcc", "ccache", "nvcc", "-c"], "nvcc: [ccache ]nvcc | -c"),
+            (&["dlink-shim-1.0", "--version"], "own"),
             (&[], "mistake: called without a command"),
         ] {
             assert_eq!(read(line), expected, "{line:?}");

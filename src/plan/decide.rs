@@ -41,6 +41,16 @@ pub fn decide(scene: &Scene, wishes: &Wishes) -> Plan {
         let mut units = Vec::new();
         let verdict = match &file.state {
             FileState::Missing => FileVerdict::Leave("not found; nvlink passes over it".into()),
+            FileState::OutOfReach(path) => {
+                let (name, path) = (file.name(), path.display());
+                plan.warning.get_or_insert_with(|| {
+                    format!(
+                        "-l{name}: {path} has device code, but no -L on the device link leads there (CMake's Ninja generator drops -L from long \
+                         ones), so nvlink passes over it without a word; link it by its path"
+                    )
+                });
+                FileVerdict::Leave(format!("not found, though the host link will find {path}"))
+            }
             FileState::DeviceRuntime => FileVerdict::Leave("part of the CUDA runtime".into()),
             FileState::Unreadable(why) => {
                 plan.warning.get_or_insert_with(|| format!("{}: left as it is: {why}", file.name()));
@@ -191,7 +201,7 @@ fn unit_plans(
     for (m, member) in members.iter().enumerate() {
         for unit in &member.units {
             let evidence = evidence(scene, index, unit);
-            let foreign = evidence != Evidence::FullMember;
+            let foreign = evidence.is_foreign();
             let verdict = if roles.excluded.contains(&unit.id) {
                 Verdict::Excluded
             } else if Wishes::matches(&wishes.keep, &file.name()) && !plain {
@@ -240,7 +250,7 @@ fn roles(scene: &Scene, wishes: &Wishes) -> Roles {
     let own = has_own_units(scene);
     let stripped = |f: usize| Wishes::matches(&wishes.strip, &scene.files[f].name());
     let plain = |f: usize| scene.files[f].is_plain_object();
-    let foreign = |(f, m): (usize, &Member)| m.units.iter().all(|u| evidence(scene, f, u) != Evidence::FullMember);
+    let foreign = |(f, m): (usize, &Member)| m.units.iter().all(|u| evidence(scene, f, u).is_foreign());
     // Plain objects hold their ids before any archive does, and members that may register here before those that can't.
     let rank = |r: MemberRef, m: &Member| {
         if plain(r.0) {
@@ -306,13 +316,21 @@ fn evidence(scene: &Scene, index: usize, unit: &Unit) -> Evidence {
         return Evidence::FullMember;
     }
     // The host linker takes the definition that comes first, and can only take one that is exported.
-    for file in &scene.files[..index] {
-        if let FileState::Read(Content::Shared(shared)) = &file.state
-            && shared.stubs.contains(&unit.id)
-            && shared.exported.contains(&unit.id)
-        {
-            return Evidence::StubIn(file.path.clone().unwrap_or_else(|| file.shown.clone()));
-        }
+    let has_stub = |file: &&File| match &file.state {
+        FileState::Read(Content::Shared(shared)) => shared.stubs.contains(&unit.id) && shared.exported.contains(&unit.id),
+        _ => false,
+    };
+    let path = |file: &File| file.path.clone().unwrap_or_else(|| file.shown.clone());
+    match (scene.files[..index].iter().find(has_stub), scene.files[index + 1..].iter().find(has_stub)) {
+        (Some(before), _) => Evidence::StubIn(path(before)),
+        (None, Some(after)) => Evidence::FullMemberOrStubIn(path(after)),
+        (None, None) => Evidence::FullMember,
     }
-    Evidence::FullMember
+}
+
+impl Evidence {
+    /// Whether the unit certainly registers with another image.
+    fn is_foreign(&self) -> bool {
+        !matches!(self, Self::FullMember | Self::FullMemberOrStubIn(_))
+    }
 }

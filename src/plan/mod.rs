@@ -40,6 +40,8 @@ pub enum FileState {
     DeviceRuntime,
     /// nvlink will find nothing there either.
     Missing,
+    /// nvlink will find nothing, but the host link looks in a directory that has this file with relocatable device code.
+    OutOfReach(PathBuf),
     /// Broken or unreadable, with the reason.
     Unreadable(String),
 }
@@ -53,7 +55,7 @@ pub struct File {
     pub path: Option<PathBuf>,
     /// What is in it.
     pub state: FileState,
-    /// Indices of the mentions that lead to it.
+    /// Indices of the mentions that lead to it; none for a shared library that only the host link has.
     pub mentions: Vec<usize>,
     /// Device symbols per member, once they were asked for (see [`wanted_symbols`]).
     pub symbols: Vec<Option<DeviceSymbols>>,
@@ -64,6 +66,11 @@ impl File {
     pub fn new(shown: PathBuf, path: Option<PathBuf>, state: FileState, mention: usize) -> Self {
         let members = if let FileState::Read(content) = &state { content.members().len() } else { 0 };
         Self { shown, path, symbols: vec![None; members], state, mentions: vec![mention] }
+    }
+
+    /// A file that the device link does not name.
+    pub fn unmentioned(shown: PathBuf, path: PathBuf, state: FileState) -> Self {
+        Self { mentions: Vec::new(), ..Self::new(shown, Some(path), state, 0) }
     }
 
     /// Whether it is an object of the command's own.
@@ -98,6 +105,8 @@ pub enum Evidence {
     StubIn(PathBuf),
     /// A full archive member: its host object may or may not end up in this image.
     FullMember,
+    /// The same, and a shared library has a stub for the id, but does not certainly come before the archive.
+    FullMemberOrStubIn(PathBuf),
 }
 
 /// What asks for a unit.
@@ -213,7 +222,7 @@ impl Plan {
 }
 
 /// The user's word, which beats the analysis: globs over library names.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
     /// Never touch these.
     pub keep: Vec<String>,

@@ -1,5 +1,8 @@
-//! Views of a plan.
+//! Views of a plan, and the report of a whole build.
 
+pub mod append;
+pub mod build;
+pub mod entry;
 pub mod json;
 pub mod text;
 
@@ -14,6 +17,7 @@ fn evidence(evidence: &Evidence) -> String {
         Evidence::DeviceOnly => "device-only".into(),
         Evidence::StubIn(path) => format!("stub in {}", path.display()),
         Evidence::FullMember => "full archive member".into(),
+        Evidence::FullMemberOrStubIn(path) => format!("full archive member, stub also in {}", path.display()),
     }
 }
 

@@ -8,7 +8,24 @@ use super::say;
 use crate::{Env, Error, report};
 
 /// Says what would be done with a device-link command, and why
+///
+/// Looks at the command as the wrapper does, with the same settings, and runs nothing. Per file it prints the verdict and the
+/// reason, per unit what is known of where it registers, then the command line that nvcc would get.
+///
+/// The verdicts on units: own (stays, and registers here), strip (goes with its library), mask (goes alone), guard (stays,
+/// and this image registers whether or not the unit's host side is in it), protect (as own), copy (a second copy), excluded (a
+/// stub on the line covers it), leave.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Exit status:
+  0  also when the command is no device link
+  2  it is not understood; the wrapper would run it as given
+  127  no nvcc
+
+Examples:
+  dlink-shim explain -- nvcc -dlink plugin.o -Llib -lcore_nv -o dlink.o
+  dlink-shim explain -- /usr/local/cuda/bin/nvcc -shared a.o -o liba.so
+  dlink-shim explain --json -- nvcc -dlink -optf objects.rsp | jq '.files[].verdict'")]
 pub struct Explain {
     /// Print JSON for programs
     #[arg(long)]
