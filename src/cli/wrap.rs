@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use super::record::{Looked, Record};
-use super::{NvccCall, tell};
+use super::{NvccCall, front, tell};
 use crate::analysis;
 use crate::launch::Launch;
 use crate::nvcc::NotUnderstood;
@@ -16,8 +16,15 @@ use crate::settings::{Mode, Settings, Told};
 use crate::{Env, Error, report};
 
 /// Runs a program that is no nvcc.
-pub fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString]) -> Result<ExitCode, Error> {
+pub fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString], env: &Env) -> Result<ExitCode, Error> {
     let Some((program, args)) = words.split_first() else { return Err(Error::NoCommand) };
+    if front::hides_device_link(words) && !Chain::from_env(env).is_inner() {
+        let settings = Settings::from_env(env);
+        if settings.mode != Mode::Off {
+            let program = program.display();
+            warn(&settings, &format!("device link behind `{program}` not looked at: write `{program} … dlink-shim nvcc`"))?;
+        }
+    }
     let mut launch = Launch::new(program, args);
     launch.set = owned(assignments);
     Err(match launch.exec() {

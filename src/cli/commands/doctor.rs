@@ -18,16 +18,16 @@ use crate::{Env, Error};
 /// do not pass: CMake's CUDA_COMPILER_LAUNCHER sees compilations only.
 #[derive(clap::Args)]
 #[command(after_long_help = "\
+Exit status:
+  0  nothing to complain about
+  1  something is wired in wrongly, or not at all
+  2  it could not look
+
 Examples:
   dlink-shim doctor                                   nvcc, toolkit, settings
   dlink-shim doctor --build build                     a CMake, Ninja or PyTorch build directory
   make -n > make.log; dlink-shim doctor --build make.log
-  dlink-shim doctor -- ccache nvcc -dlink a.o -o b.o  how this command would be read
-
-Exit status:
-  0  nothing to complain about
-  1  something is wired in wrongly, or not at all
-  2  it could not look")]
+  dlink-shim doctor -- ccache nvcc -dlink a.o -o b.o  how this command would be read")]
 pub struct Doctor {
     /// A build directory, or a file with the commands that make printed
     #[arg(long, value_name = "DIR|FILE")]
