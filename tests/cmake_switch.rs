@@ -207,6 +207,12 @@ fn an_old_policy_level_configures_without_a_warning() {
     let said = text(&build.configure(&[&include()]).output().unwrap());
     assert!(!said.contains("Warning at") && !said.contains("(dev)"), "{said}");
     build.build_twice();
+    // There CMake keeps the property's word from the device link, which must not go unsaid.
+    let lists = scratch.join("src/CMakeLists.txt");
+    let text_of = std::fs::read_to_string(&lists).unwrap();
+    std::fs::write(&lists, text_of + "set_target_properties(plug PROPERTIES DLINK_SHIM_MODE off)\n").unwrap();
+    let said = text(&build.configure(&[&include()]).output().unwrap()).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("Warning at") && said.contains("policy CMP0105 NEW"), "{said}");
 }
 
 #[test]
