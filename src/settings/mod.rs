@@ -1,4 +1,4 @@
-//! The settings, from three places: the `DLINK_SHIM_*` variables of the environment, a [`file`] beside the program, and words that
+//! The settings, from three places: the `DLINK_SHIM_*` variables of the environment, a [`mod@file`] beside the program, and words that
 //! the command itself carries ([`told`]).
 
 pub mod file;
