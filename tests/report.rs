@@ -129,7 +129,7 @@ fn what_was_left_alone_says_why() {
     // The guard is a header for gcc and clang, and devfn can't go.
     support::Fixtures::get().unwrap().archive(&runs.scene, "L/libdev_nv.a", &["devfn_nv.o"]);
     let (outcome, why, _) = line(&["-dlink", "plugdev.o", "-LL", "-ldev_nv", "-ccbin", "/opt/other/cxx"], &[]);
-    assert_eq!((outcome.as_str(), why.as_deref()), ("left", Some("nvcc could not be told of the cure")));
+    assert!(outcome == "left" && why.as_ref().unwrap().contains("the host compiler (-ccbin) is none that is known"), "{why:?}");
     let before = runs.lines().len();
     runs.run(&STRIPS, &[("DLINK_SHIM_MODE", "off")]);
     assert_eq!(runs.lines().len(), before);

@@ -50,6 +50,7 @@ impl Record<'_> {
                     Ok(true) => (Outcome::Cured, None),
                     Ok(false) if self.mode == Mode::Report => (Outcome::Reported, None),
                     Ok(false) if wants => (Outcome::Left, Some("nvcc could not be told of the cure".into())),
+                    Ok(false) if plan.warning.is_some() => (Outcome::Left, plan.warning.clone()),
                     Ok(false) => (Outcome::AsGiven, None),
                     Err(_) => (Outcome::Left, None),
                 };

@@ -133,6 +133,9 @@ fn archive(scene: &Scene, index: usize, units: &mut [UnitPlan], wishes: &Wishes,
             )
         });
     }
+    if units.iter().any(|u| u.verdict == Verdict::Leave(NO_GUARD.into())) {
+        plan.warning.get_or_insert_with(|| format!("{}: {NO_GUARD}; its kernels may never register", file.name()));
+    }
     let count = |f: &dyn Fn(&Verdict) -> bool| units.iter().filter(|u| f(&u.verdict)).count();
     let guarded = count(&|v| matches!(v, Verdict::Guard(_)));
     let masked = count(&|v| *v == Verdict::Mask);
@@ -213,11 +216,11 @@ fn unit_plans(
             } else if own {
                 Verdict::Own
             } else if Wishes::matches(&wishes.guard, &file.name()) {
-                guarded(unit, &evidence, Need::MayBeHere)
+                guarded(scene, unit, &evidence, Need::MayBeHere)
             } else if foreign {
-                needed.get(&(index, m)).map_or(Verdict::Strip, |need| guarded(unit, &evidence, need.clone()))
+                needed.get(&(index, m)).map_or(Verdict::Strip, |need| guarded(scene, unit, &evidence, need.clone()))
             } else {
-                guarded(unit, &evidence, Need::MayBeHere)
+                guarded(scene, unit, &evidence, Need::MayBeHere)
             };
             // A device-only member has nothing to pull: its archive is no input of the host link.
             let pull = if evidence == Evidence::DeviceOnly { None } else { unit.pull.clone() };
@@ -227,8 +230,14 @@ fn unit_plans(
     plans
 }
 
+/// The reason where the stub's compiler can't be given the guard.
+const NO_GUARD: &str = "it would be guarded, but the host compiler (-ccbin) is none that is known to take -include";
+
 /// The guard, where it can be had.
-fn guarded(unit: &Unit, evidence: &Evidence, need: Need) -> Verdict {
+fn guarded(scene: &Scene, unit: &Unit, evidence: &Evidence, need: Need) -> Verdict {
+    if scene.no_guard {
+        return Verdict::Leave(NO_GUARD.into());
+    }
     if !guard::can_be_named(&unit.id) {
         return Verdict::Leave("it has no module id to guard it by".into());
     }

@@ -16,6 +16,8 @@ pub struct Scene {
     pub files: Vec<File>,
     /// A link-time-optimising device link, in which nvlink counts masked units all the same (13.0.88).
     pub no_mask: bool,
+    /// The host compiler is none that is known to take the guard's header.
+    pub no_guard: bool,
     /// The same line is the host link, so nothing may leave it: units are masked one by one. (Behind `-Xlinker` a library
     /// would come before every other `-l`, as nvcc 13.0.88 writes the host link, and symbols would resolve otherwise.)
     pub keep_line: bool,

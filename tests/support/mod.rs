@@ -115,7 +115,7 @@ exit ${STAND_IN_RC:-0}
         let out = self.scratch.join("out");
         std::fs::remove_dir_all(&out).unwrap();
         std::fs::create_dir(&out).unwrap();
-        let output = command.env("STAND_IN_OUT", &out).output().unwrap();
+        let output = output(command.env("STAND_IN_OUT", &out));
         let split = |bytes: Vec<u8>| -> Vec<OsString> {
             let mut parts: Vec<OsString> = bytes.split(|&b| b == 0).map(|p| OsString::from_vec(p.to_vec())).collect();
             parts.pop();
@@ -164,9 +164,19 @@ pub fn masquerade(directory: &Path) -> PathBuf {
     nvcc
 }
 
+/// Runs a command; once more where a program that was just written is still open in a child that another test is forking.
+pub fn output(command: &mut Command) -> Output {
+    loop {
+        match command.output() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+            other => return other.unwrap_or_else(|e| panic!("{command:?}: {e}")),
+        }
+    }
+}
+
 /// Runs a command that must succeed.
 pub fn must(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let output = output(command);
     assert!(output.status.success(), "{command:?}\n{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
