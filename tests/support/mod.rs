@@ -9,7 +9,6 @@ pub mod toolkit;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -38,10 +37,19 @@ impl Scratch {
         path
     }
     pub fn executable(&self, name: impl AsRef<Path>, text: &str) -> PathBuf {
-        let path = self.write(name, text);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let written = self.write("being-written", text);
+        let path = self.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        install(&written, &path);
+        std::fs::remove_file(written).unwrap();
         path
     }
+}
+
+/// Copies a program by another process: a file that this one wrote is busy for as long as some other test's child, just
+/// forked, holds the descriptor.
+pub fn install(program: impl AsRef<Path>, path: &Path) {
+    must(Command::new("install").args(["-m", "755"]).arg(program.as_ref()).arg(path));
 }
 
 /// A program named `nvcc` that writes down what reached it: its own name, its words, its environment, and the text of every
@@ -159,8 +167,7 @@ pub fn clean(mut command: Command) -> Command {
 pub fn masquerade(directory: &Path) -> PathBuf {
     std::fs::create_dir_all(directory).unwrap();
     let nvcc = directory.join("nvcc");
-    // By cp: a file that this process wrote is busy for as long as another test's child holds the descriptor.
-    must(Command::new("cp").arg(SHIM).arg(&nvcc));
+    install(SHIM, &nvcc);
     nvcc
 }
 
