@@ -74,7 +74,7 @@ fn find_package_works_from_an_installation_that_was_moved() {
         std::fs::copy(&path, modules.join(path.file_name().unwrap())).unwrap();
     }
     std::fs::create_dir_all(prefix.join("bin")).unwrap();
-    std::fs::copy(SHIM, prefix.join("bin/dlink-shim")).unwrap();
+    support::install(SHIM, &prefix.join("bin/dlink-shim"));
     let mut command = build.configure(&[&format!("-DCMAKE_PREFIX_PATH={}", prefix.display())]);
     must(command.arg("-UDlinkShim_EXECUTABLE"));
     let all = build.link_commands();

@@ -51,7 +51,7 @@ fn a_shim_named_nvcc_as_the_compiler_counts_and_stock_does_not() {
     let source = small_project(&scratch, PROJECT, "");
     let Some(build) = Build::new(Version::Debian, "Ninja", &source, scratch.join("build")) else { return };
     let compiler = scratch.join("nvcc");
-    std::fs::copy(SHIM, &compiler).unwrap();
+    support::install(SHIM, &compiler);
     let mut command = build.configure_with(&[&format!("-DCMAKE_CUDA_COMPILER={}", compiler.display())]);
     must(command.env("DLINK_SHIM_NVCC", &build.nvcc));
     let (code, said) = of_build(&build.directory, &build.nvcc);
