@@ -9,6 +9,8 @@
 #[forbid(unsafe_code)]
 pub mod analysis;
 #[forbid(unsafe_code)]
+pub mod audit;
+#[forbid(unsafe_code)]
 pub mod cli;
 #[forbid(unsafe_code)]
 mod env;

@@ -1,6 +1,9 @@
-//! Views of a plan.
+//! Views of a plan, of an audit, and of files.
 
+pub mod audit;
+pub mod audit_json;
 pub mod json;
+pub mod names;
 pub mod text;
 
 use crate::analysis::Analysis;

@@ -1,5 +1,6 @@
 //! Our own commands: one module each, with its clap arguments (whose text is its help) and a `run`.
 
+mod audit;
 mod explain;
 
 use std::ffi::OsString;
@@ -27,12 +28,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Audit(audit::Audit_),
     Explain(explain::Explain),
 }
 
 /// The names that are commands and so can't be launched by their bare name. A list of its own, since every wrapped call asks
 /// and building clap's costs more than the call.
-pub const NAMES: &[&str] = &["explain", "help"];
+pub const NAMES: &[&str] = &["audit", "explain", "help"];
 
 /// Runs an own command: its exit code, or 2 with one error line.
 pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
@@ -44,6 +46,7 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
         }
     };
     let ended: Result<ExitCode, Error> = match cli.command {
+        Command::Audit(audit) => audit.run(env),
         Command::Explain(explain) => explain.run(env),
     };
     ended.unwrap_or_else(|error| fail(&error))
@@ -52,6 +55,33 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
 /// Writes to stdout. A reader that has gone away (`| head`) is no error.
 fn say(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// A bar on stderr while `what` are read; only on a terminal, and only when it takes a while.
+struct Progress(indicatif::ProgressBar);
+
+fn progress(what: &'static str) -> Progress {
+    let bar = indicatif::ProgressBar::hidden();
+    let style = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
+    bar.set_style(style.unwrap_or_else(|_| indicatif::ProgressStyle::default_bar()));
+    bar.set_message(what);
+    bar.set_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(8));
+    Progress(bar)
+}
+
+impl Progress {
+    fn at(&self, done: usize, all: usize) {
+        if done.is_multiple_of(64) || all < 64 {
+            self.0.set_length(all as u64);
+            self.0.set_position(done as u64);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 #[cfg(test)]
