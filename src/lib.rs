@@ -17,6 +17,8 @@ mod env;
 #[forbid(unsafe_code)]
 mod error;
 #[forbid(unsafe_code)]
+pub mod inspection;
+#[forbid(unsafe_code)]
 pub mod launch;
 #[forbid(unsafe_code)]
 pub mod library_search;

@@ -36,6 +36,8 @@ pub fn symbols(data: &[u8], visit: &mut dyn FnMut(Symbol<'_>)) -> Option<()> {
         let class = match kind {
             2 if other & ENTRY != 0 => Class::Kernel,
             2 => Class::Function,
+            // Layout of parameters, not a variable of the source.
+            STT_CUDA_OBJECT if symbol.st_visibility() == object::elf::STV_INTERNAL || space == 0 => Class::Other,
             STT_CUDA_OBJECT if space == SPACE_SHARED => Class::Shared,
             STT_CUDA_OBJECT | 1 if matches!(space, SPACE_GLOBAL | SPACE_CONSTANT) => Class::Variable,
             STT_CUDA_OBJECT => Class::Variable,

@@ -2,6 +2,8 @@
 
 pub mod audit;
 pub mod audit_json;
+pub mod inspect;
+pub mod inspect_json;
 pub mod json;
 pub mod names;
 pub mod text;

@@ -2,6 +2,7 @@
 
 mod audit;
 mod explain;
+mod inspect;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -30,11 +31,12 @@ struct Cli {
 enum Command {
     Audit(audit::Audit_),
     Explain(explain::Explain),
+    Inspect(inspect::Inspect),
 }
 
 /// The names that are commands and so can't be launched by their bare name. A list of its own, since every wrapped call asks
 /// and building clap's costs more than the call.
-pub const NAMES: &[&str] = &["audit", "explain", "help"];
+pub const NAMES: &[&str] = &["audit", "explain", "help", "inspect"];
 
 /// Runs an own command: its exit code, or 2 with one error line.
 pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
@@ -48,6 +50,7 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
     let ended: Result<ExitCode, Error> = match cli.command {
         Command::Audit(audit) => audit.run(env),
         Command::Explain(explain) => explain.run(env),
+        Command::Inspect(inspect) => inspect.run(env),
     };
     ended.unwrap_or_else(|error| fail(&error))
 }
