@@ -103,7 +103,8 @@ impl Flaw {
         self.member = Some(String::from_utf8_lossy(name).into_owned());
         self
     }
-    fn at(self, path: &Path) -> Error {
+    /// The error that names the file.
+    pub fn at(self, path: &Path) -> Error {
         Error::Malformed { path: path.to_owned(), member: self.member, offset: self.offset, what: self.what }
     }
 }
