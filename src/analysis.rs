@@ -147,13 +147,18 @@ pub struct Files {
 }
 
 impl Files {
-    /// Writes a file and says where it is.
-    pub fn add(&mut self, name: &str, text: &[u8]) -> Result<PathBuf, Error> {
+    /// The directory, made if there is none yet.
+    pub fn path(&mut self) -> Result<PathBuf, Error> {
         let directory = match &self.directory {
             Some(directory) => directory,
             None => self.directory.insert(directory()?),
         };
-        let path = directory.path().join(format!("{}-{name}", self.count));
+        Ok(directory.path().to_owned())
+    }
+
+    /// Writes a file and says where it is.
+    pub fn add(&mut self, name: &str, text: &[u8]) -> Result<PathBuf, Error> {
+        let path = self.path()?.join(format!("{}-{name}", self.count));
         self.count += 1;
         std::fs::write(&path, text).map_err(Error::Temporary)?;
         Ok(path)

@@ -3,7 +3,8 @@
 //!
 //! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`nvcc`] (the command line,
 //! losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
-//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans.
+//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans. [`host_link`] keeps host
+//! links clear of the 2 GiB limit.
 #![deny(unsafe_code)]
 
 #[forbid(unsafe_code)]
@@ -14,6 +15,8 @@ pub mod cli;
 pub mod env;
 #[forbid(unsafe_code)]
 mod error;
+#[forbid(unsafe_code)]
+pub mod host_link;
 #[forbid(unsafe_code)]
 pub mod launch;
 #[forbid(unsafe_code)]

@@ -18,6 +18,8 @@ pub const SETTINGS: &[&str] = &[
     "DLINK_SHIM_LOG",
     "DLINK_SHIM_MODE",
     "DLINK_SHIM_NVCC",
+    "DLINK_SHIM_PLACE",
+    "DLINK_SHIM_PLACE_LIMIT",
     "DLINK_SHIM_STRICT",
     "DLINK_SHIM_STRIP",
 ];

@@ -3,6 +3,7 @@
 mod call;
 mod commands;
 mod front;
+mod placing;
 mod settings;
 mod told;
 
@@ -28,7 +29,7 @@ pub fn run(argv: Vec<OsString>, env: Env) -> ExitCode {
     let (words, told) = Told::take(&argv);
     let result = match Call::from_argv(&words) {
         Call::Own => return commands::run(&argv, &env),
-        Call::Launcher(assignments, words) => launcher(&assignments, words),
+        Call::Launcher(assignments, words) => launcher(&assignments, words, &told, &env),
         Call::Nvcc(call) => wrap(&call, &told, &env),
         Call::Mistake(error) => Err(error),
     };
@@ -48,10 +49,13 @@ fn fail(error: &Error) -> ExitCode {
 }
 
 /// Runs a program that is no nvcc.
-fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString]) -> Result<ExitCode, Error> {
+fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString], told: &Told, env: &Env) -> Result<ExitCode, Error> {
     let Some((program, args)) = words.split_first() else { return Err(Error::NoCommand) };
     let mut launch = Launch::new(program, args);
     launch.set = owned(assignments);
+    if let Some(files) = placing::program(&mut launch, assignments, words, told, env)? {
+        return launch.run(files);
+    }
     Err(match launch.exec() {
         Error::Run { program, source } if source.kind() == std::io::ErrorKind::NotFound => Error::NoProgram { program },
         other => other,
@@ -129,16 +133,17 @@ fn wrap(call: &NvccCall<'_>, told: &Told, env: &Env) -> Result<ExitCode, Error> 
         return Err(untouched.launch.exec());
     }
     start_log(env);
-    match cured(call, &told.host_link, env, &settings, &untouched) {
-        Ok(Some((launch, None))) => Err(launch.exec()),
-        Ok(Some((launch, Some(files)))) => launch.run(files),
-        Ok(None) => Err(untouched.launch.exec()),
-        Err(error @ Error::Strict(_)) => Err(error),
+    let (mut launch, files) = match cured(call, &told.host_link, env, &settings, &untouched) {
+        Ok(Some(cured)) => cured,
+        Ok(None) => (untouched.launch.clone(), None),
+        Err(error @ Error::Strict(_)) => return Err(error),
         Err(error) => {
             warn(&settings, &format!("{error}; the command runs as it was given"))?;
-            Err(untouched.launch.exec())
+            (untouched.launch.clone(), None)
         }
-    }
+    };
+    let placed = placing::nvcc(&mut launch, &untouched, env, &settings)?;
+    if files.is_some() || placed.is_some() { launch.run((files, placed)) } else { Err(launch.exec()) }
 }
 
 type Cured = (Launch, Option<tempfile::TempDir>);

@@ -1,6 +1,7 @@
 //! Our own commands: one module each, with its clap arguments (whose text is its help) and a `run`.
 
 mod explain;
+mod link_script;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -16,8 +17,10 @@ Put it between your build and nvcc in one of three ways:
   dlink-shim /path/to/nvcc ARGS…   as a launcher
   a link or copy named `nvcc`      first on PATH, or as CMAKE_CUDA_COMPILER
   NVCC=dlink-shim                  called with nvcc's own words
+In front of a host link (g++, clang++, ld, …) it keeps device code clear of the 2 GiB limit.
 ccache, sccache, env, `ctest --launch … --` and VAR=value may stand between dlink-shim and nvcc.
-Settings: DLINK_SHIM_NVCC, DLINK_SHIM_MODE=fix|report|off, DLINK_SHIM_STRICT, DLINK_SHIM_KEEP, DLINK_SHIM_STRIP, DLINK_SHIM_GUARD, DLINK_SHIM_LOG;
+Settings: DLINK_SHIM_NVCC, DLINK_SHIM_MODE=fix|report|off, DLINK_SHIM_STRICT, DLINK_SHIM_KEEP, DLINK_SHIM_STRIP, DLINK_SHIM_GUARD, DLINK_SHIM_LOG,
+DLINK_SHIM_PLACE=auto|always|never, DLINK_SHIM_PLACE_LIMIT=1.8G;
 in the environment, or as lines of a file `dlink-shim.conf` beside the program";
 
 #[derive(Parser)]
@@ -30,11 +33,12 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Explain(explain::Explain),
+    LinkScript(link_script::LinkScript),
 }
 
 /// The names that are commands and so can't be launched by their bare name. A list of its own, since every wrapped call asks
 /// and building clap's costs more than the call.
-pub const NAMES: &[&str] = &["explain", "help"];
+pub const NAMES: &[&str] = &["explain", "help", "link-script"];
 
 /// Runs an own command: its exit code, or 2 with one error line.
 pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
@@ -53,6 +57,7 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
     };
     let ended: Result<ExitCode, Error> = match cli.command {
         Command::Explain(explain) => explain.run(env),
+        Command::LinkScript(script) => script.run(env),
     };
     ended.unwrap_or_else(|error| fail(&error))
 }
