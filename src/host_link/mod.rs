@@ -103,9 +103,8 @@ pub fn look(launch: &Launch, call: &Call<'_>, env: &Env, setting: &Setting) -> O
     let links_device_code = matches!(&words, Words::Nvcc(nvcc) if !nvcc.has("no-device-link"));
     let enough = if links_device_code { setting.limit / (UNPACKED + 1) } else { setting.limit };
     let mut weight = weight::of_files(&files, if forced { 0 } else { enough });
-    if links_device_code {
-        weight.linked = weight.linked.saturating_add(weight.relocatable.saturating_mul(UNPACKED));
-    }
+    let image = if links_device_code { weight.relocatable.saturating_mul(UNPACKED) } else { 0 };
+    weight.linked = weight.linked.saturating_add(image);
     if !forced && (weight.total() < setting.limit || weight.fatbins() == 0) {
         return None;
     }
@@ -127,6 +126,11 @@ pub fn look(launch: &Launch, call: &Call<'_>, env: &Env, setting: &Setting) -> O
     }
     if linker == Linker::Gold && ![0, elf::EM_X86_64.0].contains(&weight.machine) {
         return leave("gold has no way to put device code last on this machine: use another linker");
+    }
+    if linker == Linker::Gold && image >= setting.limit {
+        return leave(
+            "gold can't be given a changed copy of what nvcc's own device link makes: link by g++ after `nvcc -dlink`, or use another linker",
+        );
     }
     Some(Finding::Place(Box::new(Placing { linker, weight, files, words })))
 }

@@ -1,0 +1,48 @@
+// Host code of every kind whose references must reach over the device code: exceptions, static data, calls through the PLT,
+// thread-local data, a large .bss.
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#ifdef FILLERS
+#include FILLERS
+#endif
+
+static std::string greeting = "hello";
+static int counts[1 << 16];
+int exported = 5;
+static thread_local int calls;
+static const int primes[] = {2, 3, 5, 7};
+
+__attribute__((noinline)) int through_the_plt(int x) { return x + exported; }
+
+__attribute__((noinline)) static void throws(int x) {
+  if (x > 0) throw std::runtime_error(greeting);
+}
+
+static int by_value(const void *a, const void *b) { return *static_cast<const int *>(a) - *static_cast<const int *>(b); }
+
+// 0 when everything is right, otherwise the number of what is wrong.
+extern "C" int self_test() {
+  calls++;
+  try {
+    throws(1);
+    return 1;
+  } catch (const std::exception &e) {
+    if (std::string(e.what()) != "hello") return 2;
+  }
+  for (int i = 0; i < 1 << 16; ++i) counts[i] = (1 << 16) - i;
+  std::qsort(counts, 1 << 16, sizeof *counts, by_value);
+  if (counts[0] != 1 || counts[65535] != 65536) return 3;
+  if (through_the_plt(primes[3]) != 12) return 4;
+  std::vector<std::string> words{"b", "a"};
+  std::sort(words.begin(), words.end());
+  if (words[0] != "a" || calls != 1) return 5;
+#ifdef FILLERS
+  for (const char *filler : fillers)
+    if (*filler != 0) return 6;
+#endif
+  return 0;
+}
