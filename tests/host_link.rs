@@ -164,11 +164,15 @@ fn always_places_every_host_link_and_no_compilation() {
 
 #[test]
 fn each_linker_gets_the_remedy_that_works_with_it() {
-    let order = "--section-order=EHDR PHDR RODATA TEXT DATA BSS __nv_relfatbin .nv_fatbin";
+    let order = "--section-order=EHDR PHDR RODATA TEXT .tdata .tbss DATA BSS __nv_relfatbin .nv_fatbin";
     let gold = "-LTMP/libraries TMP/0/fat.o -Wl,TMP/1/libfat.a,-z,now -lfat -Llib main.o";
     for (says, fuse, expected) in [
         ("LLD 19.1.7 (compatible with GNU linkers)", "", format!("{PLACED}fat.o -Wl,lib/libfat.a,-z,now -lfat -Llib main.o")),
-        ("mold 2.37 (compatible with GNU ld)", "", format!("-Wl,{order} fat.o -Wl,lib/libfat.a,-z,now -lfat -Llib main.o")),
+        (
+            "mold 2.37 (compatible with GNU ld)",
+            "",
+            format!("-Wl,{order} fat.o -Wl,lib/libfat.a,-z,now -lfat -Llib main.o -Wl,-z,separate-loadable-segments"),
+        ),
         ("GNU gold (GNU Binutils) 1.16", "", gold.to_owned()),
         ("what", " -fuse-ld=gold", format!("{gold} -fuse-ld=gold")),
         ("what", " -fuse-ld=bfd", format!("{PLACED}fat.o -Wl,lib/libfat.a,-z,now -lfat -Llib main.o -fuse-ld=bfd")),

@@ -170,6 +170,29 @@ fn the_output_depends_on_the_inputs_alone_and_far_below_the_limit_on_nothing_of_
     }
 }
 
+/// Load, call and catch, with words that change how segments are laid out.
+#[test]
+fn layouts_of_the_callers_own_keep_the_device_code_apart() {
+    let Some((scratch, cuda)) = objects() else { return };
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        if !toolkit::has(&format!("ld.{linker}")) {
+            continue;
+        }
+        for layout in ["noseparate-code", "separate-code", "max-page-size=2097152", "norelro", "now"] {
+            if linker == "gold" && layout.ends_with("separate-code") {
+                continue; // gold knows neither.
+            }
+            let mut command = shim();
+            command.args(["g++", &format!("-fuse-ld={linker}"), "main.o", "first.o", "selftest.o", "last.o", "-o", "program"]);
+            command.arg(format!("-L{}/lib64", cuda.display())).args(["-lcudart", &format!("-Wl,-z,{layout}")]);
+            let output = command.env("DLINK_SHIM_PLACE_LIMIT", "4K").current_dir(scratch.path()).output().unwrap();
+            assert!(output.status.success(), "{linker} {layout}: {output:?}");
+            assert_apart(&scratch.join("program"));
+            assert_runs(&scratch.join("program"), &cuda);
+        }
+    }
+}
+
 #[test]
 fn the_makefile_lines_place_without_a_launcher() {
     let Some((scratch, cuda)) = objects() else { return };
@@ -198,7 +221,7 @@ fn the_makefile_lines_place_without_a_launcher() {
 /// Host code of aarch64 with the references that overflow there, assembled by Debian's cross binutils. What it makes can't run here.
 #[test]
 fn aarch64_objects_link_with_the_device_code_last() {
-    if !toolkit::has("aarch64-linux-gnu-ld.bfd") {
+    if !toolkit::has("aarch64-linux-gnu-ld.bfd") || !toolkit::has("mold") {
         return;
     }
     let scratch = Scratch::new();
@@ -227,8 +250,10 @@ fn aarch64_objects_link_with_the_device_code_last() {
         let at = |name: &str| file.section_by_name(name).unwrap().address();
         assert!(at(".nv_fatbin") > at(".bss") && at("__nv_relfatbin") > at(".bss"), "{linker}");
     }
-    let output =
-        shim().args(["ld.gold", "host.o", "fat.o", "-o", "x"]).env("DLINK_SHIM_PLACE_LIMIT", "500K").current_dir(scratch.path()).output();
-    let said = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
-    assert!(said.contains("gold has no way to put device code last on this machine"), "{said}");
+    for linker in ["ld.gold", "mold"] {
+        let mut command = shim();
+        command.args([linker, "host.o", "fat.o", "-o", "x"]).env("DLINK_SHIM_PLACE_LIMIT", "500K").current_dir(scratch.path());
+        let said = String::from_utf8_lossy(&command.output().unwrap().stderr).into_owned();
+        assert!(said.contains("is not known to place device code well on this machine"), "{linker}: {said}");
+    }
 }

@@ -262,6 +262,10 @@ def main():
         rows = []
         for linker in args.linkers.split(","):
             print(linker, flush=True)
+            name, _, directory = linker.partition(":")
+            if not shutil.which(f"ld.{name}", path=directory or None):
+                rows.append(f"{name:6} not on this machine")
+                continue
             if args.cmake:
                 rows.append(bench.cmake(linker, None))
                 if linker != "gold":
@@ -273,4 +277,5 @@ def main():
         shutil.rmtree(bench.out, ignore_errors=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,8 @@
 static std::string greeting = "hello";
 static int counts[1 << 16];
 int exported = 5;
-static thread_local int calls;
+static thread_local int calls = 41;
+static thread_local char blank[100];
 static const int primes[] = {2, 3, 5, 7};
 
 __attribute__((noinline)) int through_the_plt(int x) { return x + exported; }
@@ -26,7 +27,9 @@ static int by_value(const void *a, const void *b) { return *static_cast<const in
 
 // 0 when everything is right, otherwise the number of what is wrong.
 extern "C" int self_test() {
-  calls++;
+  ++calls;
+  for (char &c : blank)
+    if (c++) return 6;
   try {
     throws(1);
     return 1;
@@ -39,10 +42,10 @@ extern "C" int self_test() {
   if (through_the_plt(primes[3]) != 12) return 4;
   std::vector<std::string> words{"b", "a"};
   std::sort(words.begin(), words.end());
-  if (words[0] != "a" || calls != 1) return 5;
+  if (words[0] != "a" || calls != 42) return 5;
 #ifdef FILLERS
   for (const char *filler : fillers)
-    if (*filler != 0) return 6;
+    if (*filler != 0) return 7;
 #endif
   return 0;
 }

@@ -124,8 +124,9 @@ pub fn look(launch: &Launch, call: &Call<'_>, env: &Env, setting: &Setting) -> O
     if matches!(linker, Linker::Gold | Linker::Mold) && !line.scripts.is_empty() {
         return leave(&format!("{linker} with a linker script can't be told to put device code last"));
     }
-    if linker == Linker::Gold && ![0, elf::EM_X86_64.0].contains(&weight.machine) {
-        return leave("gold has no way to put device code last on this machine: use another linker");
+    // The flag is one of x86-64 alone; what mold 1.10 makes for aarch64 links, and aborts at its first exception.
+    if matches!(linker, Linker::Gold | Linker::Mold) && ![0, elf::EM_X86_64.0].contains(&weight.machine) {
+        return leave(&format!("{linker} is not known to place device code well on this machine: use GNU ld or lld"));
     }
     if linker == Linker::Gold && image >= setting.limit {
         return leave(
@@ -153,7 +154,10 @@ impl Placing {
                 let script = files.add("fatbins-last.ld", remedy::SCRIPT.as_bytes())?;
                 add(launch, call, &remedy::script_words(&script));
             }
-            Linker::Mold => add(launch, call, &[remedy::ORDER.into()]),
+            Linker::Mold => {
+                add(launch, call, &[remedy::ORDER.into()]);
+                add_last(launch, call, &remedy::SEPARATE.map(OsString::from));
+            }
             Linker::Gold => replace::with_copies(self, launch, call, files)?,
         }
         Ok(())
@@ -162,22 +166,32 @@ impl Placing {
 
 /// Adds linker words, before all others where order could matter.
 fn add(launch: &mut Launch, call: &Call<'_>, words: &[OsString]) {
-    let joined = |start: &str, end: &str| {
-        let mut word = OsString::from(start);
-        for (i, w) in words.iter().enumerate() {
-            word.push(if i > 0 { "," } else { "" });
-            word.push(w);
-        }
-        word.push(end);
-        word
-    };
     match call.kind {
         Some(Program::Linker(_)) => drop(launch.args.splice(call.from..call.from, words.iter().cloned())),
-        Some(Program::Driver) => launch.args.insert(call.from, joined("-Wl,", "")),
-        // nvcc (11.8 to 13.5) cuts such a value at blanks outside of double quotes.
-        None if words.iter().any(|w| w.as_bytes().contains(&b' ')) => launch.args.extend(["-Xlinker".into(), joined("\"", "\"")]),
-        None => launch.args.extend(["-Xlinker".into(), joined("", "")]),
+        Some(Program::Driver) => launch.args.insert(call.from, joined("-Wl,", words, "")),
+        None => add_last(launch, call, words),
     }
+}
+
+/// Adds linker words behind all others.
+fn add_last(launch: &mut Launch, call: &Call<'_>, words: &[OsString]) {
+    match call.kind {
+        Some(Program::Linker(_)) => launch.args.extend(words.iter().cloned()),
+        Some(Program::Driver) => launch.args.push(joined("-Wl,", words, "")),
+        // nvcc (11.8 to 13.5) cuts such a value at blanks outside of double quotes.
+        None if words.iter().any(|w| w.as_bytes().contains(&b' ')) => launch.args.extend(["-Xlinker".into(), joined("\"", words, "\"")]),
+        None => launch.args.extend(["-Xlinker".into(), joined("", words, "")]),
+    }
+}
+
+fn joined(start: &str, words: &[OsString], end: &str) -> OsString {
+    let mut joined = OsString::from(start);
+    for (i, word) in words.iter().enumerate() {
+        joined.push(if i > 0 { "," } else { "" });
+        joined.push(word);
+    }
+    joined.push(end);
+    joined
 }
 
 /// The environment as the launched program will have it.

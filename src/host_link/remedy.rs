@@ -22,8 +22,13 @@ SECTIONS
 INSERT AFTER .bss;
 ";
 
-/// For mold: one word, with spaces in it.
-pub const ORDER: &str = "--section-order=EHDR PHDR RODATA TEXT DATA BSS __nv_relfatbin .nv_fatbin";
+/// For mold: one word, with spaces in it. The two sections of thread-local data must be named, since mold (1.10) sorts each class by
+/// name: `.tbss` would end up away from `.tdata`, and thread-local data would be read at the wrong place.
+pub const ORDER: &str = "--section-order=EHDR PHDR RODATA TEXT .tdata .tbss DATA BSS __nv_relfatbin .nv_fatbin";
+
+/// For mold, behind whatever the caller says of `-z …separate…`: mold's default, without which (1.10, `-z separate-code` or `-z
+/// noseparate-code`) the ordered device code shares a page with `.bss`, and the library crashes when it is loaded.
+pub const SEPARATE: [&str; 2] = ["-z", "separate-loadable-segments"];
 
 /// The words that give `script` to the linker.
 pub fn script_words(script: &Path) -> [OsString; 2] {
