@@ -129,6 +129,10 @@ fn every_other_command_runs_as_it_was_given_and_nothing_is_said() {
         let (reached, said) = scene.words(words);
         assert_eq!((reached.as_str(), said.as_str()), (words.split_once(' ').unwrap().1, ""), "{words}");
     }
+    let thrice = "lib/libfat.a ./lib/../lib/libfat.a -Llib -lfat";
+    let mut once = scene.command(&format!("g++ {thrice}"));
+    once.env("DLINK_SHIM_PLACE_LIMIT", "1M");
+    assert_eq!(scene.run(once), (thrice.to_owned(), String::new()), "an archive counts once");
     for (name, value) in
         [("DLINK_SHIM_PLACE", "never"), ("DLINK_SHIM_MODE", "off"), ("DLINK_SHIM_PLACE_LIMIT", "1M"), ("DLINK_SHIM_PLACE_LIMIT", "")]
     {
@@ -165,16 +169,16 @@ fn always_places_every_host_link_and_no_compilation() {
 #[test]
 fn each_linker_gets_the_remedy_that_works_with_it() {
     let order = "--section-order=EHDR PHDR RODATA TEXT .tdata .tbss DATA BSS __nv_relfatbin .nv_fatbin";
-    let gold = "-LTMP/libraries TMP/0/fat.o -Wl,TMP/1/libfat.a,-z,now -lfat -Llib main.o";
+    let gold = |fuse| format!("-LTMP/libraries TMP/0/fat.o -Wl,TMP/1/libfat.a,-z,now -lfat -Llib main.o{fuse} -Wl,-z,norelro");
     for (says, fuse, expected) in [
         ("LLD 19.1.7 (compatible with GNU linkers)", "", format!("{PLACED}fat.o -Wl,lib/libfat.a,-z,now -lfat -Llib main.o")),
         (
             "mold 2.37 (compatible with GNU ld)",
             "",
-            format!("-Wl,{order} fat.o -Wl,lib/libfat.a,-z,now -lfat -Llib main.o -Wl,-z,separate-loadable-segments"),
+            format!("-Wl,{order} fat.o -Wl,lib/libfat.a,-z,now -lfat -Llib main.o -Wl,-z,separate-loadable-segments,-z,norelro"),
         ),
-        ("GNU gold (GNU Binutils) 1.16", "", gold.to_owned()),
-        ("what", " -fuse-ld=gold", format!("{gold} -fuse-ld=gold")),
+        ("GNU gold (GNU Binutils) 1.16", "", gold("")),
+        ("what", " -fuse-ld=gold", gold(" -fuse-ld=gold")),
         ("what", " -fuse-ld=bfd", format!("{PLACED}fat.o -Wl,lib/libfat.a,-z,now -lfat -Llib main.o -fuse-ld=bfd")),
     ] {
         let scene = Scene::new(says);

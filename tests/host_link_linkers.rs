@@ -58,8 +58,20 @@ fn clang_links_as_gcc_does() {
     }
 }
 
-/// Objects of nvcc 13.0 with the library's and a program's host code: first.o, last.o, rdc.o, libhelper.a, selftest.o, main.o.
+/// A directory with objects of nvcc 13.0 and the library's and a program's host code: first.o, last.o, rdc.o, libhelper.a,
+/// selftest.o, main.o; and the toolkit.
 fn objects() -> Option<(Scratch, PathBuf)> {
+    static BUILT: std::sync::OnceLock<Option<(Scratch, PathBuf)>> = std::sync::OnceLock::new();
+    let (built, cuda) = BUILT.get_or_init(compiled).as_ref()?;
+    let scratch = Scratch::new();
+    for file in std::fs::read_dir(built.path()).unwrap() {
+        let path = file.unwrap().path();
+        std::fs::copy(&path, scratch.join(path.file_name().unwrap())).unwrap();
+    }
+    Some((scratch, cuda.clone()))
+}
+
+fn compiled() -> Option<(Scratch, PathBuf)> {
     let nvcc = toolkit::nvcc("13.0")?;
     let scratch = Scratch::new();
     let compile = |source: &str, output: &str, words: &[&str]| {
@@ -178,7 +190,7 @@ fn layouts_of_the_callers_own_keep_the_device_code_apart() {
         if !toolkit::has(&format!("ld.{linker}")) {
             continue;
         }
-        for layout in ["noseparate-code", "separate-code", "max-page-size=2097152", "norelro", "now"] {
+        for layout in ["noseparate-code", "separate-code", "max-page-size=2097152", "norelro", "relro,-z,now"] {
             if linker == "gold" && layout.ends_with("separate-code") {
                 continue; // gold knows neither.
             }

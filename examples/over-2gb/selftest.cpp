@@ -16,6 +16,9 @@ int exported = 5;
 static thread_local int calls = 41;
 static thread_local char blank[100];
 static const int primes[] = {2, 3, 5, 7};
+static int filled[4000] = {1};                                            // .data
+extern const char *const names[2000];                                     // .data.rel.ro
+const char *const names[2000] = {"a", "b"};
 
 __attribute__((noinline)) int through_the_plt(int x) { return x + exported; }
 
@@ -42,7 +45,9 @@ extern "C" int self_test() {
   if (through_the_plt(primes[3]) != 12) return 4;
   std::vector<std::string> words{"b", "a"};
   std::sort(words.begin(), words.end());
-  if (words[0] != "a" || calls != 42) return 5;
+  for (int &f : filled) f = 3;
+  const char *const *volatile first = names;
+  if (words[0] != first[0] || filled[3999] != 3 || calls != 42) return 5;
 #ifdef FILLERS
   for (const char *filler : fillers)
     if (*filler != 0) return 7;

@@ -2,9 +2,6 @@
 //!
 //! gold lays sections with `SHF_X86_64_LARGE` out last, in a read-only segment of their own. It makes another output section
 //! for sections without the flag, so every input that holds a fatbin needs it: one flagged object is not enough (gold 2.40).
-//!
-//! With `-z now` and certain sizes of data (one link in twenty of a trial) gold 2.40 then ends with `internal error in set_offset`;
-//! `-z norelro` helps.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

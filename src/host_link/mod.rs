@@ -156,9 +156,12 @@ impl Placing {
             }
             Linker::Mold => {
                 add(launch, call, &[remedy::ORDER.into()]);
-                add_last(launch, call, &remedy::SEPARATE.map(OsString::from));
+                add_last(launch, call, &remedy::SEGMENTS.map(OsString::from));
             }
-            Linker::Gold => replace::with_copies(self, launch, call, files)?,
+            Linker::Gold => {
+                replace::with_copies(self, launch, call, files)?;
+                add_last(launch, call, &remedy::NO_RELRO.map(OsString::from));
+            }
         }
         Ok(())
     }

@@ -26,9 +26,14 @@ INSERT AFTER .bss;
 /// name: `.tbss` would end up away from `.tdata`, and thread-local data would be read at the wrong place.
 pub const ORDER: &str = "--section-order=EHDR PHDR RODATA TEXT .tdata .tbss DATA BSS __nv_relfatbin .nv_fatbin";
 
-/// For mold, behind whatever the caller says of `-z …separate…`: mold's default, without which (1.10, `-z separate-code` or `-z
-/// noseparate-code`) the ordered device code shares a page with `.bss`, and the library crashes when it is loaded.
-pub const SEPARATE: [&str; 2] = ["-z", "separate-loadable-segments"];
+/// For mold, behind whatever the caller says of these. Its default for segments, since with `-z separate-code` or `-z
+/// noseparate-code` (1.10) the ordered device code shares a page with `.bss`, and the library crashes when it is loaded. And no
+/// RELRO, as mold itself does under an order: with `-z relro` it makes several such segments, whose pages hold `.data` too.
+pub const SEGMENTS: [&str; 4] = ["-z", "separate-loadable-segments", "-z", "norelro"];
+
+/// For gold, likewise last: with large sections and RELRO gold 2.40 ends with `internal error in set_offset` at some sizes of data
+/// (five links of a trial of ninety, `-z now`).
+pub const NO_RELRO: [&str; 2] = ["-z", "norelro"];
 
 /// The words that give `script` to the linker.
 pub fn script_words(script: &Path) -> [OsString; 2] {

@@ -289,9 +289,9 @@ function(dlink_shim_place_fatbins)
     _dlink_shim_linker(${target} linker)
     set(script "${CMAKE_BINARY_DIR}/CMakeFiles/dlink-shim-fatbins-last.ld")
     if(linker STREQUAL "mold")
-      # Quoted again by CMake for the shell; the blanks are part of the one word. mold's default for segments, behind all options.
+      # Quoted again by CMake for the shell; the blanks are part of the one word. The others stand behind all options.
       set(option "-Wl,--section-order=EHDR PHDR RODATA TEXT .tdata .tbss DATA BSS __nv_relfatbin .nv_fatbin")
-      list(APPEND own "$<HOST_LINK:-Wl$<COMMA>-z$<COMMA>separate-loadable-segments>")
+      list(APPEND own "$<HOST_LINK:-Wl$<COMMA>-z$<COMMA>separate-loadable-segments$<COMMA>-z$<COMMA>norelro>")
     elseif(linker MATCHES "^(bfd|lld)$")
       if(script MATCHES ",")
         message(FATAL_ERROR "dlink_shim_place_fatbins: the build directory ${CMAKE_BINARY_DIR} has a comma, which cuts linker words")

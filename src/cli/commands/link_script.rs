@@ -34,7 +34,7 @@ impl LinkScript {
                 }
                 say(&format!("{}\n", quoted(&format!("-Wl,-T,{}", output.display()))));
             }
-            (Some(Linker::Mold), _) => say(&format!("{} -Wl,{}\n", quoted(&format!("-Wl,{}", remedy::ORDER)), remedy::SEPARATE.join(","))),
+            (Some(Linker::Mold), _) => say(&format!("{} -Wl,{}\n", quoted(&format!("-Wl,{}", remedy::ORDER)), remedy::SEGMENTS.join(","))),
             (Some(Linker::Gold), _) => {
                 return Err(Error::Usage(
                     "gold takes no such script: put dlink-shim in front of the link (`dlink-shim g++ -fuse-ld=gold …`), which gives \
