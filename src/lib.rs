@@ -3,7 +3,8 @@
 //!
 //! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`settings`] (what we were told), [`nvcc`] (the command line,
 //! losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
-//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans and whole builds, [`doctor`] how dlink-shim is wired in.
+//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans and whole builds, [`doctor`] how dlink-shim is wired in. [`host_link`] keeps
+//! host links clear of the 2 GiB limit.
 #![deny(unsafe_code)]
 
 #[forbid(unsafe_code)]
@@ -18,6 +19,8 @@ pub mod doctor;
 pub mod env;
 #[forbid(unsafe_code)]
 mod error;
+#[forbid(unsafe_code)]
+pub mod host_link;
 #[forbid(unsafe_code)]
 pub mod inspection;
 #[forbid(unsafe_code)]

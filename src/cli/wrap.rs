@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use super::record::{Looked, Record};
-use super::{NvccCall, front, tell};
+use super::{NvccCall, front, placing, tell};
 use crate::analysis;
 use crate::launch::Launch;
 use crate::nvcc::NotUnderstood;
@@ -16,7 +16,7 @@ use crate::settings::{Mode, Settings, Told};
 use crate::{Env, Error, report};
 
 /// Runs a program that is no nvcc.
-pub fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString], env: &Env) -> Result<ExitCode, Error> {
+pub fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString], told: &Told, env: &Env) -> Result<ExitCode, Error> {
     let Some((program, args)) = words.split_first() else { return Err(Error::NoCommand) };
     if front::hides_device_link(words) && !Chain::from_env(env).is_inner() {
         let settings = Settings::from_env(env);
@@ -27,6 +27,9 @@ pub fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString], env: &Env)
     }
     let mut launch = Launch::new(program, args);
     launch.set = owned(assignments);
+    if let Some(kept) = placing::program(&mut launch, assignments, words, told, env)? {
+        return launch.run(kept.interrupts, kept.directory);
+    }
     Err(match launch.exec() {
         Error::Run { program, source } if source.kind() == std::io::ErrorKind::NotFound => Error::NoProgram { program },
         other => other,
@@ -38,12 +41,12 @@ fn owned(assignments: &[(&OsStr, &OsStr)]) -> Vec<(OsString, OsString)> {
 }
 
 /// A call with nvcc's words, ready to run as it was given.
-struct Untouched {
-    launch: Launch,
+pub(super) struct Untouched {
+    pub(super) launch: Launch,
     /// How many of the launch's words stand before nvcc's.
-    before: usize,
+    pub(super) before: usize,
     /// The real nvcc; with programs in front, as far as it is known.
-    nvcc: PathBuf,
+    pub(super) nvcc: PathBuf,
     /// Whether another shim has been through.
     inner: bool,
 }
@@ -112,15 +115,20 @@ pub fn wrap(call: &NvccCall<'_>, told: &Told, env: &Env) -> Result<ExitCode, Err
     let cured = cured(call, &looked, &settings, &untouched);
     let record = Record { started, nvcc, told, args: call.args, env, mode: settings.mode };
     quietly(|| record.write(settings.report.as_deref(), &looked, cured.as_ref().map(Option::is_some)));
-    match cured {
-        Ok(Some((launch, None))) => Err(launch.exec()),
-        Ok(Some((launch, Some(kept)))) => launch.run(kept.interrupts, kept.directory),
-        Ok(None) => Err(untouched.launch.exec()),
-        Err(error @ Error::Strict(_)) => Err(error),
+    let (mut launch, kept) = match cured {
+        Ok(Some(cured)) => cured,
+        Ok(None) => (untouched.launch.clone(), None),
+        Err(error @ Error::Strict(_)) => return Err(error),
         Err(error) => {
             warn(&settings, &format!("{error}; the command runs as it was given"))?;
-            Err(untouched.launch.exec())
+            (untouched.launch.clone(), None)
         }
+    };
+    let placed = placing::nvcc(&mut launch, &untouched, env, &settings)?;
+    match (kept, placed) {
+        (None, None) => Err(launch.exec()),
+        (Some(kept), None) | (None, Some(kept)) => launch.run(kept.interrupts, kept.directory),
+        (Some(kept), Some(placed)) => launch.run(kept.interrupts, (kept.directory, placed)),
     }
 }
 
@@ -162,7 +170,7 @@ fn cured(call: &NvccCall<'_>, looked: &Looked, settings: &Settings, untouched: &
 }
 
 /// Runs `look`, turning a panic into `None` without its message.
-fn quietly<T>(look: impl FnOnce() -> T) -> Option<T> {
+pub(super) fn quietly<T>(look: impl FnOnce() -> T) -> Option<T> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)).ok();
@@ -170,7 +178,7 @@ fn quietly<T>(look: impl FnOnce() -> T) -> Option<T> {
     result
 }
 
-fn warn(settings: &Settings, text: &str) -> Result<(), Error> {
+pub(super) fn warn(settings: &Settings, text: &str) -> Result<(), Error> {
     if settings.strict {
         return Err(Error::Strict(text.to_owned()));
     }
@@ -179,7 +187,7 @@ fn warn(settings: &Settings, text: &str) -> Result<(), Error> {
 }
 
 /// `DLINK_SHIM_LOG` is a tracing filter: `info`, or `dlink_shim=debug`.
-fn start_log(env: &Env) {
+pub(super) fn start_log(env: &Env) {
     use tracing_subscriber::prelude::*;
     let Some(filter) = env.get("DLINK_SHIM_LOG").and_then(|v| v.to_str()?.parse::<tracing_subscriber::filter::Targets>().ok()) else {
         return;

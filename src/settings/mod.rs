@@ -70,6 +70,18 @@ pub const ALL: &[Described] = &[
         help: "Each device link adds one line of JSON to FILE, also under `make -j`; `dlink-shim report FILE` reads it. Use an absolute path: a relative one is taken from the directory in which each command runs.",
     },
     Described {
+        name: "DLINK_SHIM_PLACE",
+        values: "auto|always|never",
+        default: Some("auto"),
+        help: "Whether host links get their device code placed last, clear of the 2 GiB limit. auto: those that come near it.",
+    },
+    Described {
+        name: "DLINK_SHIM_PLACE_LIMIT",
+        values: "BYTES",
+        default: Some("1.8G"),
+        help: "How many bytes of allocated sections are near the limit; K, M and G may follow.",
+    },
+    Described {
         name: "DLINK_SHIM_LOG",
         values: "FILTER",
         default: None,

@@ -5,6 +5,7 @@ mod doctor;
 mod explain;
 mod generate;
 mod inspect;
+mod link_script;
 mod pages;
 mod report;
 
@@ -32,12 +33,13 @@ enum Command {
     Explain(explain::Explain),
     Generate(generate::Generate),
     Inspect(inspect::Inspect),
+    LinkScript(link_script::LinkScript),
     Report(report::Report),
 }
 
 /// The names that are commands and so can't be launched by their bare name. A list of its own, since every wrapped call asks
 /// and building clap's costs more than the call.
-pub const NAMES: &[&str] = &["audit", "doctor", "explain", "generate", "help", "inspect", "report"];
+pub const NAMES: &[&str] = &["audit", "doctor", "explain", "generate", "help", "inspect", "link-script", "report"];
 
 /// All that clap knows of us: for parsing, help, completions and man pages alike.
 fn command() -> clap::Command {
@@ -66,6 +68,7 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
         Command::Explain(explain) => explain.run(env),
         Command::Generate(generate) => generate.run(env),
         Command::Inspect(inspect) => inspect.run(env),
+        Command::LinkScript(script) => script.run(env),
         Command::Report(report) => report.run(env),
     };
     ended.unwrap_or_else(|error| fail(&error))
