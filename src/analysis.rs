@@ -103,7 +103,11 @@ impl Analysis {
     /// The command line with the plan's changes made; `None` when there are none. `new_file` writes a file of the given
     /// name and text and says where it is.
     pub fn rewritten(&self, new_file: &mut NewFile<'_>) -> Result<Option<Rewritten>, Error> {
-        let mut changes = Changes::default();
+        self.rewritten_with(Changes::default(), new_file)
+    }
+
+    /// The same with other changes besides.
+    pub fn rewritten_with(&self, mut changes: Changes, new_file: &mut NewFile<'_>) -> Result<Option<Rewritten>, Error> {
         let stripped = self.plan.stripped().flat_map(|f| &self.scene.files[f].mentions);
         // Older nvlink refuses a library that is named twice; a cure is no time to find out which this is.
         let repeated = self.plan.cured().flat_map(|f| &self.scene.files[f].mentions[1..]);
@@ -131,7 +135,7 @@ impl Analysis {
             words.push(header);
             changes.added.extend(compiler(words));
         }
-        if changes.removed.is_empty() && changes.added.is_empty() {
+        if changes.is_empty() {
             return Ok(None);
         }
         rewrite::rewrite(&self.line, &changes, &mut |text| new_file("options.rsp", text)).map(Some)

@@ -3,11 +3,14 @@
 //!
 //! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`nvcc`] (the command line,
 //! losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
-//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans.
+//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans. [`archs`] leaves out and
+//! compresses device code on request.
 #![deny(unsafe_code)]
 
 #[forbid(unsafe_code)]
 pub mod analysis;
+#[forbid(unsafe_code)]
+pub mod archs;
 #[forbid(unsafe_code)]
 pub mod cli;
 #[forbid(unsafe_code)]

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 pub const NAME: &str = "dlink-shim.conf";
 /// Every setting that a user may make, in the environment or in the file.
 pub const SETTINGS: &[&str] = &[
+    "DLINK_SHIM_ARCHS",
+    "DLINK_SHIM_COMPRESS",
     "DLINK_SHIM_GUARD",
     "DLINK_SHIM_KEEP",
     "DLINK_SHIM_LOG",

@@ -18,8 +18,10 @@ use told::Told;
 
 use crate::analysis::{self, Analysis};
 use crate::launch::Launch;
-use crate::nvcc::NotUnderstood;
 use crate::nvcc::find::{self, Chain};
+use crate::nvcc::{CommandLine, NotUnderstood};
+use crate::plan::Scene;
+use crate::rewrite::{self, Changes, Rewritten};
 use crate::survey::HostLink;
 use crate::{Env, Error, report};
 
@@ -150,7 +152,7 @@ fn cured(call: &NvccCall<'_>, host_link: &HostLink, env: &Env, settings: &Settin
     let looked = quietly(|| analysis::analyse(call.args, host_link, Some(nvcc), env, &settings.wishes));
     let analysis = match looked {
         Some(Ok(Some(analysis))) => analysis,
-        Some(Ok(None)) => return Ok(None),
+        Some(Ok(None)) => return slimmed(call, env, settings, untouched),
         Some(Err(why)) => {
             if why.is_worth_a_warning() {
                 warn(settings, &format!("device link not looked at: {}", why.why()))?;
@@ -168,14 +170,58 @@ fn cured(call: &NvccCall<'_>, host_link: &HostLink, env: &Env, settings: &Settin
     for line in report::text::lines(&analysis) {
         tracing::info!("{line}");
     }
+    let slimming = slimming(settings, nvcc, &analysis.line, Some(&analysis.scene))?;
     if settings.mode == Mode::Report {
         eprint!("{}", report::text::report(&analysis, nvcc));
         return Ok(None);
     }
     let mut files = analysis::Files::default();
-    let Some(rewritten) = analysis.rewritten(&mut |name, text| files.add(name, text))? else { return Ok(None) };
+    let Some(rewritten) = analysis.rewritten_with(slimming, &mut |name, text| files.add(name, text))? else { return Ok(None) };
+    finished(call, rewritten, files, settings, untouched)
+}
+
+/// A command that is no device link, with less device code where the settings ask for that.
+fn slimmed(call: &NvccCall<'_>, env: &Env, settings: &Settings, untouched: &Untouched) -> Result<Option<Cured>, Error> {
+    if settings.slim.is_empty() {
+        return Ok(None);
+    }
+    let Ok(line) = CommandLine::read(call.args, env) else { return Ok(None) };
+    let changes = slimming(settings, &untouched.nvcc, &line, None)?;
+    if changes.is_empty() || settings.mode == Mode::Report {
+        return Ok(None);
+    }
+    let mut files = analysis::Files::default();
+    let rewritten = rewrite::rewrite(&line, &changes, &mut |text| files.add("options.rsp", text))?;
+    finished(call, rewritten, files, settings, untouched)
+}
+
+/// What `DLINK_SHIM_ARCHS` and `DLINK_SHIM_COMPRESS` change about a command, said where it should be.
+fn slimming(settings: &Settings, nvcc: &Path, line: &CommandLine, scene: Option<&Scene>) -> Result<Changes, Error> {
+    if settings.slim.is_empty() {
+        return Ok(Changes::default());
+    }
+    let slimming = quietly(|| settings.slim.slimming(line, nvcc, scene)).unwrap_or_default();
+    for warning in &slimming.warnings {
+        warn(settings, warning)?;
+    }
+    for note in &slimming.notes {
+        tracing::info!("{note}");
+        if settings.mode == Mode::Report {
+            eprintln!("note: {note}");
+        }
+    }
+    Ok(slimming.changes)
+}
+
+fn finished(
+    call: &NvccCall<'_>,
+    rewritten: Rewritten,
+    files: analysis::Files,
+    settings: &Settings,
+    untouched: &Untouched,
+) -> Result<Option<Cured>, Error> {
     if let Some(name) = rewritten.unset.iter().find(|name| call.front.sets(name)) {
-        warn(settings, &format!("device link not cured: the command sets {name} in front of nvcc: put its words on the line"))?;
+        warn(settings, &format!("the command runs as it was given: it sets {name} in front of nvcc: put its words on the line"))?;
         return Ok(None);
     }
     Ok(Some((untouched.rewritten(rewritten.args, rewritten.unset), files.directory)))
@@ -222,6 +268,20 @@ fn explained(words: &[OsString], env: &Env) -> Result<(PathBuf, Option<Analysis>
     let looked = analysis::analyse(call.args, &told.host_link, Some(&nvcc), env, &settings.wishes);
     let analysis = looked.map_err(|why| Error::Usage(why.why().to_string()))?;
     Ok((nvcc, analysis))
+}
+
+/// What `DLINK_SHIM_ARCHS` and `DLINK_SHIM_COMPRESS` would do to a command, a line each; for `explain`.
+fn explained_slimming(words: &[OsString], nvcc: &Path, analysis: Option<&Analysis>, env: &Env) -> Vec<String> {
+    let (words, _) = Told::take(words);
+    let Call::Nvcc(call) = Call::from_words(&words) else { return Vec::new() };
+    let env = &env.changed(call.front.all_changes());
+    let slim = Settings::from_env(env).slim;
+    let Ok(line) = CommandLine::read(call.args, env) else { return Vec::new() };
+    if slim.is_empty() {
+        return Vec::new();
+    }
+    let slimming = slim.slimming(&line, nvcc, analysis.map(|a| &a.scene));
+    slimming.warnings.into_iter().map(|w| format!("warning: {w}")).chain(slimming.notes.into_iter().map(|n| format!("note: {n}"))).collect()
 }
 
 impl analysis::NotAnalysed {

@@ -2,6 +2,7 @@
 
 use super::told::Told;
 use crate::Env;
+use crate::archs;
 use crate::plan::Wishes;
 
 /// What the wrapper does with a device link.
@@ -25,6 +26,8 @@ pub struct Settings {
     pub strict: bool,
     /// `DLINK_SHIM_KEEP`, `DLINK_SHIM_STRIP`, `DLINK_SHIM_GUARD`.
     pub wishes: Wishes,
+    /// `DLINK_SHIM_ARCHS`, `DLINK_SHIM_COMPRESS`.
+    pub slim: archs::Wishes,
     /// A setting that could not be read, as a warning.
     pub complaint: Option<String>,
 }
@@ -64,6 +67,7 @@ impl Settings {
             mode,
             strict,
             wishes: Wishes { keep: globs("DLINK_SHIM_KEEP"), strip: globs("DLINK_SHIM_STRIP"), guard: globs("DLINK_SHIM_GUARD") },
+            slim: archs::Wishes::from_env(env),
             complaint,
         }
     }

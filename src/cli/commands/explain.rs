@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use super::super::explained;
+use super::super::{explained, explained_slimming};
 use super::say;
 use crate::{Env, Error, report};
 
@@ -21,12 +21,17 @@ pub struct Explain {
 impl Explain {
     /// Prints the plan of the command.
     pub fn run(self, env: &Env) -> Result<ExitCode, Error> {
-        let text = match explained(&self.command, env)? {
+        let (nvcc, analysis) = explained(&self.command, env)?;
+        let slimming = explained_slimming(&self.command, &nvcc, analysis.as_ref(), env);
+        let mut text = match (nvcc, analysis) {
             (nvcc, Some(analysis)) if self.json => format!("{:#}\n", report::json::report(&analysis, &nvcc)),
             (nvcc, Some(analysis)) => report::text::report(&analysis, &nvcc),
             (nvcc, None) if self.json => format!("{:#}\n", serde_json::json!({ "device_link": false, "nvcc": nvcc.to_string_lossy() })),
             (_, None) => "not a device link that makes a stub: runs as it is given\n".into(),
         };
+        if !self.json {
+            text.extend(slimming.iter().map(|line| format!("{line}\n")));
+        }
         say(&text);
         Ok(ExitCode::SUCCESS)
     }

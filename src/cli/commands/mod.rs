@@ -17,7 +17,8 @@ Put it between your build and nvcc in one of three ways:
   a link or copy named `nvcc`      first on PATH, or as CMAKE_CUDA_COMPILER
   NVCC=dlink-shim                  called with nvcc's own words
 ccache, sccache, env, `ctest --launch … --` and VAR=value may stand between dlink-shim and nvcc.
-Settings: DLINK_SHIM_NVCC, DLINK_SHIM_MODE=fix|report|off, DLINK_SHIM_STRICT, DLINK_SHIM_KEEP, DLINK_SHIM_STRIP, DLINK_SHIM_GUARD, DLINK_SHIM_LOG;
+Settings: DLINK_SHIM_NVCC, DLINK_SHIM_MODE=fix|report|off, DLINK_SHIM_STRICT, DLINK_SHIM_KEEP, DLINK_SHIM_STRIP, DLINK_SHIM_GUARD,
+DLINK_SHIM_ARCHS=LIST|one-per-major|cover:LIST, DLINK_SHIM_COMPRESS=size|all, DLINK_SHIM_LOG;
 in the environment, or as lines of a file `dlink-shim.conf` beside the program";
 
 #[derive(Parser)]
