@@ -61,6 +61,14 @@ pub enum Error {
         /// The system's error.
         source: std::io::Error,
     },
+    /// A file that was asked for could not be written.
+    #[error("can't write {path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
     /// A file is not what it looks like.
     #[error("{}{}: {what} at offset {offset:#x}", path.display(), member.as_ref().map(|m| format!("({m})")).unwrap_or_default())]
     Malformed {

@@ -4,7 +4,7 @@
 //! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`nvcc`] (the command line,
 //! losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
 //! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans. [`archs`] leaves out and
-//! compresses device code on request.
+//! compresses device code on request; [`size`] says where its bytes are.
 #![deny(unsafe_code)]
 
 #[forbid(unsafe_code)]
@@ -34,6 +34,8 @@ pub mod report;
 pub mod rewrite;
 #[forbid(unsafe_code)]
 pub mod settings_file;
+#[forbid(unsafe_code)]
+pub mod size;
 #[forbid(unsafe_code)]
 pub mod survey;
 

@@ -1,6 +1,7 @@
 //! Our own commands: one module each, with its clap arguments (whose text is its help) and a `run`.
 
 mod explain;
+mod size;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -31,11 +32,12 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Explain(explain::Explain),
+    Size(size::Size),
 }
 
 /// The names that are commands and so can't be launched by their bare name. A list of its own, since every wrapped call asks
 /// and building clap's costs more than the call.
-pub const NAMES: &[&str] = &["explain", "help"];
+pub const NAMES: &[&str] = &["explain", "help", "size"];
 
 /// Runs an own command: its exit code, or 2 with one error line.
 pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
@@ -54,6 +56,7 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
     };
     let ended: Result<ExitCode, Error> = match cli.command {
         Command::Explain(explain) => explain.run(env),
+        Command::Size(size) => size.run(env),
     };
     ended.unwrap_or_else(|error| fail(&error))
 }
