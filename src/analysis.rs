@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::launch::Interrupts;
 use crate::nvcc::command_line::ItemKind;
 use crate::nvcc::{CommandLine, DeviceLink, NotUnderstood};
 use crate::plan::{self, Plan, Scene, Wishes};
@@ -24,8 +25,6 @@ pub struct Analysis {
     pub scene: Scene,
     /// What is to be done.
     pub plan: Plan,
-    /// `NVCC_CCBIN`, which names the host compiler where the line does not.
-    ccbin: Option<Vec<u8>>,
 }
 
 /// Why a command was not analysed.
@@ -57,6 +56,7 @@ pub fn analyse(
     let line = CommandLine::read(args, env).map_err(NotAnalysed::Line)?;
     let Some(link) = DeviceLink::from_line(&line).map_err(NotAnalysed::DeviceLink)? else { return Ok(None) };
     let mut scene = survey::scene(&link, host_link, nvcc, env);
+    scene.no_guard = !host_compiler_is_known(&line, env);
     if link.implicit && !scene.has_units() {
         return Ok(None);
     }
@@ -68,8 +68,17 @@ pub fn analyse(
         survey::read_symbols(&mut scene, &wanted);
     }
     let plan = plan::decide(&scene, wishes);
-    let ccbin = env.get("NVCC_CCBIN").map(|c| c.as_bytes().to_vec());
-    Ok(Some(Analysis { line, link, scene, plan, ccbin }))
+    Ok(Some(Analysis { line, link, scene, plan }))
+}
+
+/// Whether the compiler of the stub takes gcc's options.
+fn host_compiler_is_known(line: &CommandLine, env: &Env) -> bool {
+    let variable = env.get("NVCC_CCBIN").map(|c| c.as_bytes());
+    let Some(compiler) = line.last_value("compiler-bindir").or(variable) else { return true };
+    // A directory is searched for gcc or g++.
+    let name = compiler.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    let known = |n: &[u8]| name.windows(n.len()).any(|w| w == n);
+    known(b"g++") || known(b"gcc") || known(b"clang") || matches!(name, b"c++" | b"cc" | b"CC") || compiler.ends_with(b"/bin")
 }
 
 impl Analysis {
@@ -78,7 +87,7 @@ impl Analysis {
     /// Not where the command says something about visibility itself, and not with a host compiler whose options we
     /// don't know.
     pub fn protects(&self) -> bool {
-        self.plan.protect && self.host_compiler_is_known() && !self.says_visibility()
+        self.plan.protect && !self.scene.no_guard && !self.says_visibility()
     }
 
     fn says_visibility(&self) -> bool {
@@ -88,16 +97,6 @@ impl Analysis {
             }
             _ => false,
         })
-    }
-
-    fn host_compiler_is_known(&self) -> bool {
-        let Some(compiler) = self.line.last_value("compiler-bindir").map(<[u8]>::to_vec).or_else(|| self.ccbin.clone()) else {
-            return true;
-        };
-        // A directory is searched for gcc or g++.
-        let name = compiler.rsplit(|&b| b == b'/').next().unwrap_or_default();
-        let known = |n: &[u8]| name.windows(n.len()).any(|w| w == n);
-        known(b"g++") || known(b"gcc") || known(b"clang") || matches!(name, b"c++" | b"cc" | b"CC") || compiler.ends_with(b"/bin")
     }
 
     /// The command line with the plan's changes made; `None` when there are none. `new_file` writes a file of the given
@@ -129,7 +128,7 @@ impl Analysis {
         if self.protects() {
             changes.added.extend(compiler("-fvisibility=protected".into()));
         }
-        if !self.plan.guarded.is_empty() && self.host_compiler_is_known() {
+        if !self.plan.guarded.is_empty() {
             let header = new_file("guard.h", &rewrite::guard::header(&self.plan.guarded))?;
             let mut words = OsString::from("-include,");
             words.push(header);
@@ -145,19 +144,30 @@ impl Analysis {
 /// Temporary files, gone when the value is dropped.
 #[derive(Default)]
 pub struct Files {
-    /// Their directory, made with the first file.
-    pub directory: Option<tempfile::TempDir>,
+    /// Made with the first file.
+    pub kept: Option<Kept>,
     count: usize,
+}
+
+/// What must outlive the command.
+pub struct Kept {
+    /// The files' directory.
+    pub directory: tempfile::TempDir,
+    /// The signals that would leave it behind.
+    pub interrupts: Interrupts,
 }
 
 impl Files {
     /// Writes a file and says where it is.
     pub fn add(&mut self, name: &str, text: &[u8]) -> Result<PathBuf, Error> {
-        let directory = match &self.directory {
-            Some(directory) => directory,
-            None => self.directory.insert(directory()?),
+        let kept = match &self.kept {
+            Some(kept) => kept,
+            None => {
+                let interrupts = Interrupts::hold().map_err(Error::Temporary)?;
+                self.kept.insert(Kept { directory: directory()?, interrupts })
+            }
         };
-        let path = directory.path().join(format!("{}-{name}", self.count));
+        let path = kept.directory.path().join(format!("{}-{name}", self.count));
         self.count += 1;
         std::fs::write(&path, text).map_err(Error::Temporary)?;
         Ok(path)

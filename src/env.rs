@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::settings_file::SettingsFile;
+use crate::settings::file::SettingsFile;
 
 /// Variables, the current directory, and the settings file beside the program.
 #[derive(Clone, Debug, Default)]

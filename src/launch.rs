@@ -9,6 +9,16 @@ use signal_hook::iterator::Signals;
 
 use crate::Error;
 
+/// SIGINT and SIGTERM, held back from the moment at which there is something to clean up.
+pub struct Interrupts(Signals);
+
+impl Interrupts {
+    /// From now on the two signals end nothing by themselves.
+    pub fn hold() -> std::io::Result<Self> {
+        Signals::new([SIGINT, SIGTERM]).map(Self)
+    }
+}
+
 /// A program about to run.
 #[derive(Clone, Debug)]
 pub struct Launch {
@@ -45,12 +55,14 @@ impl Launch {
         Error::Run { program: self.program.clone(), source: self.command().exec() }
     }
 
-    /// Runs the program while `keep` (temporary files) stays alive, passes SIGINT and SIGTERM on to it, and reports its
-    /// end as our own: the same exit code, or death by the same signal.
-    pub fn run<T>(&self, keep: T) -> Result<ExitCode, Error> {
-        // Before the child exists, so that no signal finds us without a handler and leaves the files behind.
+    /// Runs the program while `keep` (temporary files) stays alive, passes the held signals on to it, and reports its end as
+    /// our own: the same exit code, or death by the same signal.
+    pub fn run<T>(&self, Interrupts(mut signals): Interrupts, keep: T) -> Result<ExitCode, Error> {
         let failed = |source| Error::Run { program: self.program.clone(), source };
-        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+        if let Some(signal) = signals.pending().next() {
+            drop(keep);
+            return Ok(ended_by(signal));
+        }
         let mut child = self.command().spawn().map_err(failed)?;
         let handle = signals.handle();
         let pid = rustix::process::Pid::from_child(&child);
@@ -69,10 +81,14 @@ impl Launch {
         let status = child.wait().map_err(failed)?;
         drop(keep);
         if let Some(signal) = status.signal() {
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-            // Signals whose default is not death can't have killed the child; the shell's convention says it best.
-            return Ok(ExitCode::from(128u8.wrapping_add(signal as u8)));
+            return Ok(ended_by(signal));
         }
         Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
     }
+}
+
+/// Dies by the signal. What comes back is for signals whose default is not death: the shell's convention says it best.
+fn ended_by(signal: i32) -> ExitCode {
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+    ExitCode::from(128u8.wrapping_add(signal as u8))
 }

@@ -1,10 +1,10 @@
 //! dlink-shim reads an nvcc device-link command, looks into what it links, decides per unit, and hands nvcc a line that
 //! can't starve a registration.
 //!
-//! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`nvcc`] (the command line,
+//! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`settings`] (what we were told), [`nvcc`] (the command line,
 //! losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
-//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans. [`archs`] leaves out and
-//! compresses device code on request; [`size`] says where its bytes are.
+//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans and whole builds, [`doctor`] how dlink-shim is wired in.
+//! [`archs`] leaves out and compresses device code on request; [`size`] says where its bytes are.
 #![deny(unsafe_code)]
 
 #[forbid(unsafe_code)]
@@ -12,11 +12,17 @@ pub mod analysis;
 #[forbid(unsafe_code)]
 pub mod archs;
 #[forbid(unsafe_code)]
+pub mod audit;
+#[forbid(unsafe_code)]
 pub mod cli;
+#[forbid(unsafe_code)]
+pub mod doctor;
 #[forbid(unsafe_code)]
 pub mod env;
 #[forbid(unsafe_code)]
 mod error;
+#[forbid(unsafe_code)]
+pub mod inspection;
 #[forbid(unsafe_code)]
 pub mod launch;
 #[forbid(unsafe_code)]
@@ -33,7 +39,7 @@ pub mod report;
 #[forbid(unsafe_code)]
 pub mod rewrite;
 #[forbid(unsafe_code)]
-pub mod settings_file;
+pub mod settings;
 #[forbid(unsafe_code)]
 pub mod size;
 #[forbid(unsafe_code)]

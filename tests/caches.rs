@@ -61,6 +61,13 @@ impl Scene {
         !names.contains("core_cu")
     }
 
+    /// The object of a device link that needs a mask and a header, which must outlive the cache's own doings.
+    fn guarded(&self, words: &[&Path]) -> Vec<u8> {
+        let _ = std::fs::remove_file(self.scratch.join("d.o"));
+        must(self.command(words).args(["-arch=sm_90", "-dlink", "plugdev.o", "-LL", "-lcore_nv", "-o", "d.o"]));
+        std::fs::read(self.scratch.join("d.o")).unwrap()
+    }
+
     /// Hits and misses of ccache.
     fn ccache(&self) -> (u32, u32) {
         let text = must(&mut self.command(&["ccache".as_ref(), "--print-stats".as_ref()]));
@@ -91,6 +98,7 @@ fn shim_then_ccache_caches_compiles_and_cures_links() {
     scene.compile(&["ccache".as_ref(), &scene.nvcc], &[]);
     assert_eq!(scene.ccache(), (2, 1));
     assert!(scene.cures(&words, &[]));
+    assert!(scene.guarded(&words) == scene.guarded(&[SHIM.as_ref(), &scene.nvcc]), "another object than without ccache");
     // By a bare name that leads to us again.
     let path = format!("{}:{}:/usr/bin:/bin", scene.scratch.join("bin").display(), scene.nvcc.parent().unwrap().display());
     assert!(scene.cures(&[SHIM.as_ref(), "ccache".as_ref(), "nvcc".as_ref()], &[("PATH", &path)]));
@@ -184,6 +192,7 @@ fn sccache_after_and_before_the_shim_caches_compiles_and_cures_links() {
     scene.compile(&words, &[]);
     scene.compile(&words, &[]);
     assert_eq!(sccache.counts(), (1, 1));
+    assert!(scene.guarded(&words) == scene.guarded(&[SHIM.as_ref(), &scene.nvcc]), "another object than without sccache");
     // The server was started through the shim, and still the next shim's links are cured.
     let set = [("DLINK_SHIM_NVCC", scene.nvcc.to_str().unwrap())];
     let words: [&Path; 2] = [&sccache.program, &scene.named_nvcc];

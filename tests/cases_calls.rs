@@ -69,7 +69,7 @@ fn case_28_symlink_hard_link_and_copy_find_the_real_nvcc_on_path() {
         match kind {
             "symlink" => symlink(SHIM, &name).unwrap(),
             "hard" if std::fs::hard_link(SHIM, &name).is_ok() => {}
-            _ => drop(std::fs::copy(SHIM, &name).unwrap()),
+            _ => support::install(SHIM, &name),
         }
         let path = path_of(&[name.parent().unwrap(), stand_in.nvcc.parent().unwrap()]);
         for program in [name.as_path(), Path::new("nvcc")] {
@@ -99,7 +99,7 @@ fn case_28_two_shims_in_a_chain_reach_nvcc_once_and_the_second_looks_at_nothing(
     let place = Scratch::new();
     for name in ["a/nvcc", "b/nvcc"] {
         std::fs::create_dir_all(place.join(name).parent().unwrap()).unwrap();
-        std::fs::copy(SHIM, place.join(name)).unwrap();
+        support::install(SHIM, &place.join(name));
     }
     let path = path_of(&[&place.join("a"), &place.join("b"), stand_in.nvcc.parent().unwrap()]);
     let mut command = masquerade(Path::new("nvcc"), &path);

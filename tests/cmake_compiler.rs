@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::cmake::{Build, PROJECT, Version, small_project, text};
-use support::{SHIM, Scratch, must};
+use support::{SHIM, Scratch, install, must};
 
 /// What a test makes of the shim.
 #[derive(Clone, Copy)]
@@ -21,8 +21,8 @@ fn made(how: Made, path: PathBuf) -> PathBuf {
     match how {
         Made::Symlink => std::os::unix::fs::symlink(SHIM, &path).unwrap(),
         // Another file system than the target directory's can't have the same inode.
-        Made::HardLink => std::fs::hard_link(SHIM, &path).or_else(|_| std::fs::copy(SHIM, &path).map(|_| ())).unwrap(),
-        Made::Copy => std::fs::copy(SHIM, &path).map(|_| ()).unwrap(),
+        Made::HardLink => std::fs::hard_link(SHIM, &path).unwrap_or_else(|_| install(SHIM, &path)),
+        Made::Copy => install(SHIM, &path),
     }
     path
 }

@@ -74,7 +74,7 @@ fn find_package_works_from_an_installation_that_was_moved() {
         std::fs::copy(&path, modules.join(path.file_name().unwrap())).unwrap();
     }
     std::fs::create_dir_all(prefix.join("bin")).unwrap();
-    std::fs::copy(SHIM, prefix.join("bin/dlink-shim")).unwrap();
+    support::install(SHIM, &prefix.join("bin/dlink-shim"));
     let mut command = build.configure(&[&format!("-DCMAKE_PREFIX_PATH={}", prefix.display())]);
     must(command.arg("-UDlinkShim_EXECUTABLE"));
     let all = build.link_commands();
@@ -207,6 +207,12 @@ fn an_old_policy_level_configures_without_a_warning() {
     let said = text(&build.configure(&[&include()]).output().unwrap());
     assert!(!said.contains("Warning at") && !said.contains("(dev)"), "{said}");
     build.build_twice();
+    // There CMake keeps the property's word from the device link, which must not go unsaid.
+    let lists = scratch.join("src/CMakeLists.txt");
+    let text_of = std::fs::read_to_string(&lists).unwrap();
+    std::fs::write(&lists, text_of + "set_target_properties(plug PROPERTIES DLINK_SHIM_MODE off)\n").unwrap();
+    let said = text(&build.configure(&[&include()]).output().unwrap()).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("Warning at") && said.contains("policy CMP0105 NEW"), "{said}");
 }
 
 #[test]
@@ -270,4 +276,23 @@ fn legacy_find_package_cuda_links_through_the_environment_variable() {
     must(command.env("CUDA_NVCC_EXECUTABLE", SHIM).env("CUDA_PATH", toolkit).env("CUDA_BIN_PATH", toolkit));
     must(build.build().env("DLINK_SHIM_NVCC", &build.nvcc));
     assert!(build.directory.join("libk.so").exists());
+}
+
+#[test]
+fn the_example_runs_as_its_readme_says_and_is_the_readmes_project() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let example = root.join("examples/cmake-plugin");
+    let read = |file: std::path::PathBuf| std::fs::read_to_string(file).unwrap();
+    assert!(read(root.join("README.md")).contains(&read(example.join("CMakeLists.txt"))), "the README shows the example's CMakeLists.txt");
+    assert!(read(example.join("README.md")).contains("`cmake -P compare.cmake`"));
+    let Some(cmake) = Version::Debian.program() else { return };
+    let Some(nvcc) = support::toolkit::nvcc("13.0") else { return };
+    let scratch = Scratch::new();
+    let mut command = Command::new(cmake);
+    command.current_dir(example).arg(format!("-DNVCC={}", nvcc.display())).arg(format!("-DSHIM={SHIM}"));
+    let output = command.arg(format!("-DBUILD={}", scratch.join("build").display())).args(["-P", "compare.cmake"]).output().unwrap();
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("stock registers: core_kernel shared_kernel\n"), "{said}");
+    assert!(said.contains("shim registers: core_kernel plugin_kernel shared_kernel\n"), "{said}");
 }

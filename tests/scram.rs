@@ -106,17 +106,33 @@ fn every_switch_of_scram_cures() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let snippet = format!("MAKEFILE_CUDA={}", root.join("wrapper-scripts/scram/Makefile.cuda.snippet").display());
     type Switch<'a> = (&'a str, &'a [&'a str], &'a [(&'a str, &'a str)]);
-    let switches: [Switch<'_>; 6] = [
-        ("two-words", &["NVCC=dlink-shim nvcc"], &[]),
+    let switches: [Switch<'_>; 4] = [
         // make exports a command-line NVCC to us: it must not be taken for the real one.
         ("by-name", &[&by_name], &[]),
         ("environment", &[], &[("NVCC", &named)]),
         ("makefile-cuda", &[&snippet], &[]),
-        ("prefix", &[], &[("SCRAM_PREFIX_COMPILER_COMMAND", "dlink-shim")]),
         ("prefix-assignments", &["SCRAM_PREFIX_COMPILER_COMMAND=dlink-shim LANG=C VAR=x"], &[]),
     ];
     for (name, words, set) in switches {
         recipe::same_names(&stock, &areas.build(name, "13.0", words, set));
+        assert_eq!(areas.lost(name), [""; 0], "{name}");
+    }
+}
+
+/// `scram` is a script that runs make with what SCRAM would give it: the recipe's own lines are run.
+#[test]
+fn the_recipes_lines_cure() {
+    let Some(areas) = Areas::new("13.0") else { return };
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/scram-make");
+    areas.scratch.executable(
+        "bin/scram",
+        &format!("#!/bin/sh\nshift\nexec make -C {} areas BUILD=$BUILD CUDA={} \"$@\"\n", example.display(), areas.cuda().display()),
+    );
+    for (nth, name) in ["scram-nvcc", "scram-prefix"].iter().enumerate() {
+        let mut shell = recipe::command("sh", &areas.nvcc);
+        let path = shell.get_envs().find(|(k, _)| *k == "PATH").unwrap().1.unwrap().to_string_lossy().into_owned();
+        shell.arg("-ec").arg(recipe::fenced("scram.md", nth)).env("BUILD", areas.scratch.join(name));
+        must(shell.env("PATH", format!("{}:{path}", areas.scratch.join("bin").display())));
         assert_eq!(areas.lost(name), [""; 0], "{name}");
     }
 }

@@ -124,6 +124,31 @@ fn other_programs_pass_through_with_their_assignments() {
 }
 
 #[test]
+fn a_device_link_behind_words_that_are_not_understood_runs_as_it_is_with_one_warning() {
+    let scene = fixtures!().scene();
+    let stand_in = StandIn::new();
+    let time = runner(&scene, "time", "shift");
+    let run = |words: &[&str], set: &[(&str, &str)]| {
+        let mut command = shim();
+        command.arg(&time).args(words).envs(set.iter().copied()).current_dir(scene.path());
+        stand_in.reached(command)
+    };
+    let nvcc = stand_in.nvcc.to_str().unwrap();
+    let link = ["-p", nvcc, "-dlink", "plug.o", "-LL", "-lcore_nv"];
+    let reached = run(&link, &[]);
+    assert_eq!(reached.words(), link[2..]);
+    assert!(reached.stderr().contains("not looked at") && reached.stderr().lines().count() == 1, "{}", reached.stderr());
+    assert_eq!(run(&link, &[("DLINK_SHIM_MODE", "off")]).stderr(), "");
+    assert_eq!(run(&["-p", nvcc, "-c", "x.cu"], &[]).stderr(), "");
+    // The line that the warning asks for.
+    let reached = run(&[&["-p", SHIM], &link[1..]].concat(), &[]);
+    assert_eq!((reached.words().len(), reached.stderr()), (3, String::new()));
+    let mut command = shim();
+    command.args(["no", "nvcc", "-dlink"]).env("DLINK_SHIM_STRICT", "1");
+    assert_eq!(command.output().unwrap().status.code(), Some(2));
+}
+
+#[test]
 fn bad_wiring_is_one_line_that_names_the_mistake_and_the_right_line() {
     let scratch = Scratch::new();
     for (words, code, said) in [
@@ -181,7 +206,7 @@ fn a_file_beside_the_program_makes_settings_and_the_environment_beats_it() {
     let scene = fixtures!().scene();
     let stand_in = StandIn::new();
     let place = Scratch::new();
-    std::fs::copy(SHIM, place.join("nvcc")).unwrap();
+    support::masquerade(place.path());
     std::fs::create_dir(place.join("elsewhere")).unwrap();
     symlink(place.join("nvcc"), place.join("elsewhere/nvcc")).unwrap();
     let conf = |text: String| drop(place.write("dlink-shim.conf", text));

@@ -55,6 +55,13 @@ impl<'a> Front<'a> {
     }
 }
 
+/// Whether words that are no [`Front`] hold a device link all the same, which then goes by uncured.
+pub fn hides_device_link(words: &[OsString]) -> bool {
+    let Some(nvcc) = words.iter().position(|w| is_nvcc_name(file_name(w))) else { return false };
+    let ours = words[..nvcc].iter().any(|w| file_name(w) == b"dlink-shim");
+    !ours && words[nvcc..].iter().any(|w| w == "-dlink" || w == "--device-link")
+}
+
 /// `nvcc`, `nvcc-12.4`, `nvcc.real`; not `nvcc_wrapper`, which is a program with words of its own.
 pub fn is_nvcc_name(name: &[u8]) -> bool {
     name.strip_prefix(b"nvcc").is_some_and(|rest| rest.is_empty() || rest[0] == b'-' || rest[0] == b'.' || rest[0].is_ascii_digit())
@@ -74,6 +81,8 @@ fn assignment(word: &OsStr) -> Option<(&OsStr, &OsStr)> {
 fn own_words<'a>(program: &[u8], words: &'a [OsString], changes: &mut Vec<Change>) -> Option<&'a [OsString]> {
     match program {
         b"sccache" => Some(words),
+        // Ourselves again, which will look at nothing.
+        b"dlink-shim" => assigned(words, changes),
         // `ccache KEY=VALUE… compiler` (4.8 and later) sets options of ccache's own.
         b"ccache" => Some(Front::assignments(words).1),
         b"env" => env_words(words, changes),
@@ -177,6 +186,7 @@ mod tests {
             ("ccache env A=b nvcc -c", 3, "A=b"),
             ("ctest --launch --target-name t --build-dir d -- nvcc -dlink", 7, ""),
             ("ctest --launch -- ccache nvcc", 4, ""),
+            ("/x/dlink-shim A=b nvcc", 2, "A=b"),
             ("cmake -E env A=b --unset=C -- nvcc", 6, "A=b -C"),
             ("cmake -E env A=b nvcc", 4, "A=b"),
             ("nice nvcc", 1, ""),
@@ -225,6 +235,7 @@ mod tests {
             "nice -5 nvcc",
             "nice -n x nvcc",
             "time nvcc",
+            "dlink-shim explain nvcc",
             "sh -c nvcc",
         ] {
             assert_eq!(Front::programs(&words(line)), None, "{line}");

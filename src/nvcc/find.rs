@@ -54,12 +54,44 @@ fn is_this_program(path: &Path) -> bool {
     identity(path).is_some_and(|id| Some(id) == this_program())
 }
 
-/// Finds the real nvcc.
+/// What named the nvcc that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// `DLINK_SHIM_NVCC`.
+    Setting,
+    /// The launcher's word.
+    Word,
+    /// An `nvcc.real` beside the masquerade.
+    Beside,
+    /// `CUDA_PATH` or `CUDA_HOME`.
+    Home(&'static str),
+    /// `PATH`.
+    Path,
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Setting => "DLINK_SHIM_NVCC",
+            Self::Word => "the command's word",
+            Self::Beside => "nvcc.real beside the shim",
+            Self::Home(variable) => variable,
+            Self::Path => "PATH",
+        })
+    }
+}
+
+/// Finds the real nvcc; see [`find`].
+pub fn nvcc(env: &Env, chain: &Chain, word: Option<&OsStr>, called_as: Option<&OsStr>) -> Result<PathBuf, Error> {
+    find(env, chain, word, called_as).map(|(path, _)| path)
+}
+
+/// Finds the real nvcc and says what named it.
 ///
 /// `word` is what a launcher call named (a path or a bare name), `called_as` the path under which a masquerading shim
 /// was called. In order: `DLINK_SHIM_NVCC`, the launcher's word, an `nvcc.real` beside the masquerade, `CUDA_PATH/bin`,
 /// `CUDA_HOME/bin`, PATH; a file that is this program, or that the chain has been through, is passed over.
-pub fn nvcc(env: &Env, chain: &Chain, word: Option<&OsStr>, called_as: Option<&OsStr>) -> Result<PathBuf, Error> {
+pub fn find(env: &Env, chain: &Chain, word: Option<&OsStr>, called_as: Option<&OsStr>) -> Result<(PathBuf, Source), Error> {
     if chain.0.len() > MAX_CHAIN {
         return Err(Error::Loop);
     }
@@ -68,13 +100,13 @@ pub fn nvcc(env: &Env, chain: &Chain, word: Option<&OsStr>, called_as: Option<&O
         if is_this_program(&found) {
             return Err(Error::NvccIsShim { path: found });
         }
-        return Ok(toolkit_path(found));
+        return Ok((toolkit_path(found), Source::Setting));
     }
     if let Some(word) = word {
         let usable = |p: &PathBuf| !is_this_program(p) && !chain.holds(p);
         let found = if word.as_bytes().contains(&b'/') { resolve(word, env).filter(usable) } else { on_path(word, env).find(usable) };
         if let Some(found) = found {
-            return Ok(toolkit_path(found));
+            return Ok((toolkit_path(found), Source::Word));
         }
         // A path that is not there is the caller's mistake, not a reason to pick another toolkit.
         if word.as_bytes().contains(&b'/') && resolve(word, env).is_none() {
@@ -82,12 +114,19 @@ pub fn nvcc(env: &Env, chain: &Chain, word: Option<&OsStr>, called_as: Option<&O
         }
     }
     let beside = called_as.and_then(|c| resolve(c, env)).and_then(|p| Some(p.parent()?.join("nvcc.real"))).filter(|p| is_executable(p));
-    let homes = ["CUDA_PATH", "CUDA_HOME"].iter().filter_map(|v| env.get(v)).filter(|v| !v.is_empty());
-    let homes = homes.map(|home| env.cwd().join(home).join("bin/nvcc")).filter(|p| is_executable(p));
-    let candidates: Vec<PathBuf> = beside.into_iter().chain(homes).chain(on_path(OsStr::new("nvcc"), env)).collect();
-    let others = || candidates.iter().filter(|p| !is_this_program(p));
-    let found = others().find(|p| !chain.holds(p)).or_else(|| others().find(|p| has_profile(p)));
-    found.cloned().map(toolkit_path).ok_or(Error::NvccNotFound { named: None })
+    let beside = beside.map(|p| (p, Source::Beside));
+    let homes = ["CUDA_PATH", "CUDA_HOME"].into_iter().filter_map(|v| Some((env.get(v).filter(|h| !h.is_empty())?, v)));
+    let homes = homes.map(|(home, v)| (env.cwd().join(home).join("bin/nvcc"), Source::Home(v))).filter(|(p, _)| is_executable(p));
+    let path = on_path(OsStr::new("nvcc"), env).map(|p| (p, Source::Path));
+    let candidates: Vec<(PathBuf, Source)> = beside.into_iter().chain(homes).chain(path).collect();
+    let others = || candidates.iter().filter(|(p, _)| !is_this_program(p));
+    let found = others().find(|(p, _)| !chain.holds(p)).or_else(|| others().find(|(p, _)| has_profile(p)));
+    found.cloned().map(|(p, source)| (toolkit_path(p), source)).ok_or(Error::NvccNotFound { named: None })
+}
+
+/// The first program of a name on `PATH`.
+pub fn first_on_path(name: &OsStr, env: &Env) -> Option<PathBuf> {
+    on_path(name, env).next()
 }
 
 /// nvcc finds its toolkit from argv[0]'s directory, so a symlink outside of a toolkit is followed into it. Nothing

@@ -125,6 +125,11 @@ pub fn containers(section: &[u8]) -> impl Iterator<Item = Result<Container<'_>, 
 }
 
 impl<'a> Container<'a> {
+    /// Where it ends in the section.
+    pub fn end(&self) -> usize {
+        self.start + self.bytes.len()
+    }
+
     /// The entries; the last item is an error where the data breaks off.
     pub fn entries(self) -> impl Iterator<Item = Result<Entry<'a>, Broken>> {
         let (mut rest, mut offset, mut over) = (self.bytes, self.start, false);

@@ -2,52 +2,137 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{evidence, file_verdict, reason, text, verdict};
 use crate::analysis::Analysis;
-use crate::plan::shown_id;
+use crate::object::Member;
+use crate::plan::{Evidence, FilePlan, FileState, shown_id};
 
-/// One object: `files` with `units`, `warning`, and `command` (null when the command runs as given).
+/// A device link and what was decided: the part that `explain --json` and the build report have in common.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Link {
+    /// Always true: it tells these objects from what `explain --json` prints for other commands.
+    pub device_link: bool,
+    /// The nvcc that runs.
+    pub nvcc: String,
+    /// Everything on the line, in order of first mention; empty when the line was not understood.
+    pub files: Vec<LinkedFile>,
+    /// What else there is to say.
+    pub notes: Vec<String>,
+    /// The line that went to stderr.
+    pub warning: Option<String>,
+}
+
+/// A file of a device link.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LinkedFile {
+    /// The library's name as `-l` would say it, or the file's name.
+    pub name: String,
+    /// Where it is; null when it was not found.
+    pub path: Option<String>,
+    /// `strip`, `cure` or `leave`.
+    pub verdict: String,
+    /// Why.
+    pub reason: String,
+    /// Its relocatable device objects.
+    pub units: Vec<LinkedUnit>,
+}
+
+/// A unit of a file.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LinkedUnit {
+    /// The module id.
+    pub id: String,
+    /// The archive member.
+    pub member: Option<String>,
+    /// What is known of its registrar, in words.
+    pub evidence: String,
+    /// The shared library whose stub registers it, where one is known.
+    pub stub_in: Option<String>,
+    /// `own`, `strip`, `mask`, `guard`, `protect`, `copy`, `leave` or `excluded`.
+    pub verdict: String,
+    /// Why, where the verdict alone does not say it.
+    pub reason: Option<String>,
+    /// Bytes of device code as they lie in the file, all architectures, compressed where they are. The units of an object
+    /// that `ld -r` joined share theirs evenly.
+    pub bytes: u64,
+}
+
+/// What `explain --json` prints.
+#[derive(Serialize)]
+struct Explained {
+    #[serde(flatten)]
+    link: Link,
+    /// Null when the command runs as given.
+    command: Option<Vec<String>>,
+    unset: Option<Vec<&'static str>>,
+    new_files: Option<Vec<(String, String)>>,
+}
+
+impl Link {
+    /// The plan of a device link.
+    pub fn new(analysis: &Analysis, nvcc: &Path) -> Self {
+        Self {
+            device_link: true,
+            nvcc: nvcc.to_string_lossy().into_owned(),
+            files: analysis.plan.files.iter().map(|f| file(analysis, f)).collect(),
+            notes: super::notes(analysis),
+            warning: analysis.plan.warning.clone(),
+        }
+    }
+
+    /// A device link that nobody could look into.
+    pub fn unread(nvcc: &Path) -> Self {
+        Self { device_link: true, nvcc: nvcc.to_string_lossy().into_owned(), ..Self::default() }
+    }
+
+    /// Bytes of device code that the decisions keep out of the device link.
+    pub fn unlinked_bytes(&self) -> u64 {
+        self.files.iter().flat_map(|f| &f.units).filter(|u| matches!(u.verdict.as_str(), "strip" | "mask")).map(|u| u.bytes).sum()
+    }
+}
+
+/// One object: a [`Link`], and `command` (null when the command runs as given).
 pub fn report(analysis: &Analysis, nvcc: &Path) -> Value {
-    let files: Vec<Value> = analysis
-        .plan
-        .files
-        .iter()
-        .map(|f| {
-            let file = &analysis.scene.files[f.file];
-            let (word, why) = file_verdict(&f.verdict);
-            let units: Vec<Value> = f
-                .units
-                .iter()
-                .map(|u| {
-                    json!({
-                        "id": shown_id(&u.id),
-                        "member": u.member.as_ref().map(|m| String::from_utf8_lossy(m)),
-                        "evidence": evidence(&u.evidence),
-                        "verdict": verdict(u),
-                        "reason": reason(u),
-                    })
-                })
-                .collect();
-            json!({
-                "name": file.name(),
-                "path": file.path.as_ref().map(|p| p.to_string_lossy()),
-                "verdict": word,
-                "reason": why,
-                "units": units,
+    let link = Link::new(analysis, nvcc);
+    let (command, unset, new_files) = match text::command(analysis, nvcc) {
+        Some(command) => (Some(command.words), Some(command.unset), Some(command.files)),
+        None => (None, None, None),
+    };
+    serde_json::to_value(Explained { link, command, unset, new_files }).unwrap_or_default()
+}
+
+fn file(analysis: &Analysis, plan: &FilePlan) -> LinkedFile {
+    let file = &analysis.scene.files[plan.file];
+    let (word, why) = file_verdict(&plan.verdict);
+    let members = if let FileState::Read(content) = &file.state { content.members() } else { &[] };
+    // A plan's units stand in the order of the members that hold them.
+    let sizes = members.iter().flat_map(|m| m.units.iter().map(|_| unit_bytes(m)));
+    LinkedFile {
+        name: file.name(),
+        path: file.path.as_ref().map(|p| p.to_string_lossy().into_owned()),
+        verdict: word.into(),
+        reason: why.into(),
+        units: plan
+            .units
+            .iter()
+            .zip(sizes)
+            .map(|(u, bytes)| LinkedUnit {
+                id: shown_id(&u.id),
+                member: u.member.as_ref().map(|m| String::from_utf8_lossy(m).into_owned()),
+                evidence: evidence(&u.evidence),
+                stub_in: if let Evidence::StubIn(path) = &u.evidence { Some(path.to_string_lossy().into_owned()) } else { None },
+                verdict: verdict(u).into(),
+                reason: reason(u),
+                bytes,
             })
-        })
-        .collect();
-    let command = text::command(analysis, nvcc);
-    json!({
-        "device_link": true,
-        "nvcc": nvcc.to_string_lossy(),
-        "files": files,
-        "notes": super::notes(analysis),
-        "warning": analysis.plan.warning,
-        "command": command.as_ref().map(|c| &c.words),
-        "unset": command.as_ref().map(|c| &c.unset),
-        "new_files": command.as_ref().map(|c| &c.files),
-    })
+            .collect(),
+    }
+}
+
+fn unit_bytes(member: &Member) -> u64 {
+    let code = member.device_code.as_ref().map_or(0, |r| r.end.saturating_sub(r.start));
+    code / (member.units.len().max(1) as u64)
 }

@@ -83,7 +83,7 @@ fn map(out: &mut String, sizes: &Sizes, total: u64, hues: &BTreeMap<String, usiz
                     format!(
                         "{} — {} — {} {}, {stored}, {unpacked} unpacked, {}",
                         file.path.display(),
-                        unit.name,
+                        unit.shown_name(),
                         i.label(),
                         i.kind,
                         i.compression

@@ -34,7 +34,7 @@ const MAX_FILES: usize = 64;
 /// `@FILE` is read as GCC does. `-l` is looked for in the `-L` directories only: system libraries have no device code worth
 /// counting.
 pub fn inputs(command: &str, cwd: &Path) -> Result<Vec<PathBuf>, String> {
-    let words = shell_words::split(command).map_err(|e| format!("--link: {e}"))?;
+    let words = shlex::split(command).ok_or("--link: an open quote")?;
     let mut all = Vec::new();
     let mut files = 0;
     expand(words.into_iter().map(String::into_bytes).skip(1).collect(), cwd, &mut files, &mut all)?;

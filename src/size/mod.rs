@@ -20,6 +20,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::archs::gpu::Code;
+use crate::report::names;
+pub use crate::report::names::bytes as shown;
 
 /// What 32-bit references reach: between code and data of one image must lie less.
 pub const REACH: u64 = 1 << 31;
@@ -138,6 +140,10 @@ impl File {
 }
 
 impl Unit {
+    /// Its source file's name where the name is a module id.
+    pub fn shown_name(&self) -> String {
+        names::source_of(self.name.as_bytes()).unwrap_or_else(|| self.name.clone())
+    }
     /// The bytes of its images.
     pub fn bytes(&self) -> Bytes {
         Bytes::of(&self.images)
@@ -175,19 +181,6 @@ fn by_label<'a>(images: impl Iterator<Item = &'a Image>) -> Vec<(String, Bytes)>
     let mut labels: Vec<_> = labels.into_iter().collect();
     labels.sort_by_key(|(_, b)| std::cmp::Reverse(b.stored));
     labels
-}
-
-/// A number of bytes for people.
-pub fn shown(size: u64) -> String {
-    let mut value = size as f64;
-    let mut unit = "B";
-    for next in ["KiB", "MiB", "GiB", "TiB"] {
-        if value < 1024.0 {
-            break;
-        }
-        (value, unit) = (value / 1024.0, next);
-    }
-    if unit == "B" { format!("{size} B") } else { format!("{value:.1} {unit}") }
 }
 
 /// Reads `500000`, `900M`, `1.8GiB`; K, M, G are powers of 1024.

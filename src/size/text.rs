@@ -30,7 +30,7 @@ pub fn report(sizes: &Sizes, gains: &Gains, bars: Option<Bars>) -> String {
             let _ = writeln!(out, "  {}", distance(file.allocated));
         }
         rows(&mut out, &by_label(file.images()), bars, usize::MAX);
-        let mut units: Vec<(String, Bytes)> = file.units.iter().map(|u| (u.name.clone(), u.bytes())).collect();
+        let mut units: Vec<(String, Bytes)> = file.units.iter().map(|u| (u.shown_name(), u.bytes())).collect();
         if units.len() > 1 {
             units.sort_by_key(|(_, b)| std::cmp::Reverse(b.stored));
             let _ = writeln!(out, "  units: {}{}", units.len(), if units.len() > UNITS { ", the largest:" } else { "" });

@@ -9,7 +9,6 @@ pub mod toolkit;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -38,10 +37,19 @@ impl Scratch {
         path
     }
     pub fn executable(&self, name: impl AsRef<Path>, text: &str) -> PathBuf {
-        let path = self.write(name, text);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let written = self.write("being-written", text);
+        let path = self.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        install(&written, &path);
+        std::fs::remove_file(written).unwrap();
         path
     }
+}
+
+/// Copies a program by another process: a file that this one wrote is busy for as long as some other test's child, just
+/// forked, holds the descriptor.
+pub fn install(program: impl AsRef<Path>, path: &Path) {
+    must(Command::new("install").args(["-m", "755"]).arg(program.as_ref()).arg(path));
 }
 
 /// A program named `nvcc` that writes down what reached it: its own name, its words, its environment, and the text of every
@@ -115,7 +123,7 @@ exit ${STAND_IN_RC:-0}
         let out = self.scratch.join("out");
         std::fs::remove_dir_all(&out).unwrap();
         std::fs::create_dir(&out).unwrap();
-        let output = command.env("STAND_IN_OUT", &out).output().unwrap();
+        let output = output(command.env("STAND_IN_OUT", &out));
         let split = |bytes: Vec<u8>| -> Vec<OsString> {
             let mut parts: Vec<OsString> = bytes.split(|&b| b == 0).map(|p| OsString::from_vec(p.to_vec())).collect();
             parts.pop();
@@ -159,15 +167,23 @@ pub fn clean(mut command: Command) -> Command {
 pub fn masquerade(directory: &Path) -> PathBuf {
     std::fs::create_dir_all(directory).unwrap();
     let nvcc = directory.join("nvcc");
-    if std::fs::hard_link(SHIM, &nvcc).is_err() {
-        std::fs::copy(SHIM, &nvcc).unwrap();
-    }
+    install(SHIM, &nvcc);
     nvcc
+}
+
+/// Runs a command; once more where a program that was just written is still open in a child that another test is forking.
+pub fn output(command: &mut Command) -> Output {
+    loop {
+        match command.output() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+            other => return other.unwrap_or_else(|e| panic!("{command:?}: {e}")),
+        }
+    }
 }
 
 /// Runs a command that must succeed.
 pub fn must(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let output = output(command);
     assert!(output.status.success(), "{command:?}\n{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

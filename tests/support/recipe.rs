@@ -33,6 +33,12 @@ pub fn same_names(stock: &Files, ours: &Files) {
     assert_eq!(stock.keys().collect::<Vec<_>>(), ours.keys().collect::<Vec<_>>());
 }
 
+/// The files that only a compiler or linker writes.
+pub fn products(files: &Files) -> Files {
+    let product = |f: &PathBuf| f.extension().is_some_and(|e| ["o", "a", "so"].iter().any(|p| e == *p));
+    files.iter().filter(|(f, _)| product(f)).map(|(f, t)| (f.clone(), *t)).collect()
+}
+
 /// A command with `dlink-shim` and the toolkit's programs on PATH, and none of our settings.
 pub fn command(program: impl AsRef<std::ffi::OsStr>, nvcc: &Path) -> Command {
     let mut command = clean(Command::new(program));

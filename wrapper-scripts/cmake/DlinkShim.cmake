@@ -95,6 +95,13 @@ function(_dlink_shim_tell target)
       list(APPEND words "${name}=${globs}")
     endif()
   endforeach()
+  # Without this policy CMake keeps link options from the device link. (A range, VERSION 3.10...3.28, can't be seen from here.)
+  get_target_property(directory ${target} SOURCE_DIR)
+  get_directory_property(minimum DIRECTORY "${directory}" DEFINITION CMAKE_MINIMUM_REQUIRED_VERSION)
+  if(words AND minimum VERSION_LESS 3.18)
+    message(WARNING "DlinkShim: the DLINK_SHIM_ properties of target ${target} reach its device link only with policy CMP0105 NEW: "
+      "cmake_minimum_required(VERSION 3.18) or later, or a range that ends there")
+  endif()
 
   set(kind shared)
   get_target_property(strategy ${target} LINK_LIBRARIES_STRATEGY)

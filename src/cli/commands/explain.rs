@@ -3,12 +3,29 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use super::super::{explained, explained_slimming};
+use super::super::{explained, slim};
 use super::say;
 use crate::{Env, Error, report};
 
 /// Says what would be done with a device-link command, and why
+///
+/// Looks at the command as the wrapper does, with the same settings, and runs nothing. Per file it prints the verdict and the
+/// reason, per unit what is known of where it registers, then the command line that nvcc would get.
+///
+/// The verdicts on units: own (stays, and registers here), strip (goes with its library), mask (goes alone), guard (stays,
+/// and this image registers whether or not the unit's host side is in it), protect (as own), copy (a second copy), excluded (a
+/// stub on the line covers it), leave.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Exit status:
+  0  also when the command is no device link
+  2  it is not understood; the wrapper would run it as given
+  127  no nvcc
+
+Examples:
+  dlink-shim explain -- nvcc -dlink plugin.o -Llib -lcore_nv -o dlink.o
+  dlink-shim explain -- /usr/local/cuda/bin/nvcc -shared a.o -o liba.so
+  dlink-shim explain --json -- nvcc -dlink -optf objects.rsp | jq '.files[].verdict'")]
 pub struct Explain {
     /// Print JSON for programs
     #[arg(long)]
@@ -22,7 +39,7 @@ impl Explain {
     /// Prints the plan of the command.
     pub fn run(self, env: &Env) -> Result<ExitCode, Error> {
         let (nvcc, analysis) = explained(&self.command, env)?;
-        let slimming = explained_slimming(&self.command, &nvcc, analysis.as_ref(), env);
+        let slimming = slim::explained(&self.command, &nvcc, analysis.as_ref(), env);
         let mut text = match (nvcc, analysis) {
             (nvcc, Some(analysis)) if self.json => format!("{:#}\n", report::json::report(&analysis, &nvcc)),
             (nvcc, Some(analysis)) => report::text::report(&analysis, &nvcc),

@@ -1,29 +1,26 @@
 //! Our own commands: one module each, with its clap arguments (whose text is its help) and a `run`.
 
+mod audit;
+mod doctor;
 mod explain;
+mod generate;
+mod inspect;
+mod pages;
+mod report;
 mod size;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::fail;
 use crate::{Env, Error};
 
-const HOW: &str = "\
-Put it between your build and nvcc in one of three ways:
-  dlink-shim /path/to/nvcc ARGS…   as a launcher
-  a link or copy named `nvcc`      first on PATH, or as CMAKE_CUDA_COMPILER
-  NVCC=dlink-shim                  called with nvcc's own words
-ccache, sccache, env, `ctest --launch … --` and VAR=value may stand between dlink-shim and nvcc.
-Settings: DLINK_SHIM_NVCC, DLINK_SHIM_MODE=fix|report|off, DLINK_SHIM_STRICT, DLINK_SHIM_KEEP, DLINK_SHIM_STRIP, DLINK_SHIM_GUARD,
-DLINK_SHIM_ARCHS=LIST|one-per-major|cover:LIST, DLINK_SHIM_COMPRESS=size|all, DLINK_SHIM_LOG;
-in the environment, or as lines of a file `dlink-shim.conf` beside the program";
-
 #[derive(Parser)]
-#[command(name = "dlink-shim", version, about = "Makes CUDA device linking across shared libraries register every kernel", after_help = HOW)]
+#[command(name = "dlink-shim", version, override_usage = pages::USAGE, about = pages::ABOUT, long_about = pages::LONG_ABOUT)]
+#[command(after_help = "`--help` says more: the ways to call it, every setting, examples.", max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -31,17 +28,28 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Audit(audit::Audit),
+    Doctor(doctor::Doctor),
     Explain(explain::Explain),
+    Generate(generate::Generate),
+    Inspect(inspect::Inspect),
+    Report(report::Report),
     Size(size::Size),
 }
 
 /// The names that are commands and so can't be launched by their bare name. A list of its own, since every wrapped call asks
 /// and building clap's costs more than the call.
-pub const NAMES: &[&str] = &["explain", "help", "size"];
+pub const NAMES: &[&str] = &["audit", "doctor", "explain", "generate", "help", "inspect", "report", "size"];
+
+/// All that clap knows of us: for parsing, help, completions and man pages alike.
+fn command() -> clap::Command {
+    Cli::command().after_long_help(pages::after_help())
+}
 
 /// Runs an own command: its exit code, or 2 with one error line.
 pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
-    let cli = match Cli::try_parse_from(argv) {
+    let parsed = command().try_get_matches_from(argv).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
@@ -55,7 +63,12 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
         }
     };
     let ended: Result<ExitCode, Error> = match cli.command {
+        Command::Audit(audit) => audit.run(env),
+        Command::Doctor(doctor) => doctor.run(env),
         Command::Explain(explain) => explain.run(env),
+        Command::Generate(generate) => generate.run(env),
+        Command::Inspect(inspect) => inspect.run(env),
+        Command::Report(report) => report.run(env),
         Command::Size(size) => size.run(env),
     };
     ended.unwrap_or_else(|error| fail(&error))
@@ -76,20 +89,38 @@ fn say(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
+/// A bar on stderr while `what` are read; only on a terminal, and only when it takes a while.
+struct Progress(indicatif::ProgressBar);
 
-    #[test]
-    fn the_help_names_every_setting() {
-        for setting in crate::settings_file::SETTINGS {
-            assert!(super::HOW.contains(setting), "{setting}");
+fn progress(what: &'static str) -> Progress {
+    let bar = indicatif::ProgressBar::hidden();
+    let style = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
+    bar.set_style(style.unwrap_or_else(|_| indicatif::ProgressStyle::default_bar()));
+    bar.set_message(what);
+    bar.set_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(8));
+    Progress(bar)
+}
+
+impl Progress {
+    fn at(&self, done: usize, all: usize) {
+        if done.is_multiple_of(64) || all < 64 {
+            self.0.set_length(all as u64);
+            self.0.set_position(done as u64);
         }
     }
+}
 
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
     #[test]
     fn every_command_is_known_to_the_wrapper_by_name() {
-        let mut names: Vec<String> = super::Cli::command().get_subcommands().map(|c| c.get_name().to_owned()).collect();
+        let mut names: Vec<String> = super::command().get_subcommands().map(|c| c.get_name().to_owned()).collect();
         names.push("help".into());
         names.sort();
         assert_eq!(names, super::NAMES);

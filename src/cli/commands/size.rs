@@ -12,20 +12,23 @@ use crate::{Env, Error};
 
 const EXAMPLES: &str = "\
 Examples:
-  dlink-shim size libmagma.so                         by architecture, unit and kind, and how far from 2 GiB
-  dlink-shim size build/                              every object, archive, library and program below a directory
-  dlink-shim size --link 'g++ -shared a.o -Llib -lk'  what this link would have
-  dlink-shim size --limit 1.8GiB --html sizes.html libmagma.so
-  dlink-shim size --max 1.5GiB --name magma build/    libraries below that size, as file lists and for CMake
+  dlink-shim size libmagma.so                         by architecture, unit and kind
+  dlink-shim size build/                              everything below a directory
+  dlink-shim size --link 'g++ -shared a.o -L. -lk'    what this link would have
+  dlink-shim size --limit 1.8GiB --html size.html libmagma.so
+  dlink-shim size --max 1.5GiB --name magma build/    libraries below that size
 
-Exit status: 0, 1 past the limit, 2 something could not be read.";
+Exit status:
+  0  read
+  1  past the limit
+  2  something could not be read";
 
 /// Shows where the bytes of device code are, and what would make it smaller
 ///
 /// Bytes per library, unit, architecture and kind, in the file and unpacked; how far a link is from 2 GiB; and what compression, fewer
 /// architectures and dropping duplicates would give. Nothing is built, run or changed.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES, after_long_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Size {
     /// Print JSON for programs
     #[arg(long)]

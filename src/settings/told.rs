@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use super::{Mode, settings};
+use super::Mode;
 use crate::plan::Wishes;
 use crate::survey::HostLink;
 
@@ -16,6 +16,8 @@ const PREFIX: &[u8] = b"--dlink-shim-";
 /// What we were told.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Told {
+    /// The words themselves.
+    pub words: Vec<OsString>,
     /// What the image's host link will have.
     pub host_link: HostLink,
     /// The mode for this command alone.
@@ -35,6 +37,7 @@ impl Told {
             return (Cow::Borrowed(args), told);
         }
         args.iter().filter(|w| ours(w)).for_each(|w| told.read(w));
+        told.words.extend(args.iter().filter(|w| ours(w)).cloned());
         (Cow::Owned(args.iter().filter(|w| !ours(w)).cloned().collect()), told)
     }
 
@@ -45,7 +48,7 @@ impl Told {
             None => (text, &text[text.len()..]),
         };
         let path = || OsStr::from_bytes(value).into();
-        let globs = || settings::globs(&String::from_utf8_lossy(value));
+        let globs = || super::globs(&String::from_utf8_lossy(value));
         match (name, Mode::from_word(value)) {
             (b"shared", _) => self.host_link.shared.push(path()),
             (b"shared-later", _) => self.host_link.shared_later.push(path()),

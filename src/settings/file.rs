@@ -11,18 +11,6 @@ use std::path::{Path, PathBuf};
 
 /// The file's name.
 pub const NAME: &str = "dlink-shim.conf";
-/// Every setting that a user may make, in the environment or in the file.
-pub const SETTINGS: &[&str] = &[
-    "DLINK_SHIM_ARCHS",
-    "DLINK_SHIM_COMPRESS",
-    "DLINK_SHIM_GUARD",
-    "DLINK_SHIM_KEEP",
-    "DLINK_SHIM_LOG",
-    "DLINK_SHIM_MODE",
-    "DLINK_SHIM_NVCC",
-    "DLINK_SHIM_STRICT",
-    "DLINK_SHIM_STRIP",
-];
 /// Far more than all settings need; what is longer is something else.
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -83,7 +71,7 @@ impl SettingsFile {
             }
             let setting = text.iter().position(|&b| b == b'=').map(|at| (text[..at].trim_ascii(), text[at + 1..].trim_ascii()));
             match setting {
-                Some((name, value)) if SETTINGS.iter().any(|s| s.as_bytes() == name) => {
+                Some((name, value)) if super::ALL.iter().any(|s| s.name.as_bytes() == name) => {
                     let owned = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
                     file.settings.push(Setting { name: owned(name), value: owned(unquoted(value)), line });
                 }
