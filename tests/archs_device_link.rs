@@ -56,6 +56,13 @@ fn a_device_link_links_what_its_compilations_kept() {
     let kept: BTreeSet<String> = ["80", "90"].map(String::from).into();
     assert_eq!(architectures(&nvcc, &linked), kept);
     assert_eq!(architectures(&nvcc, &scratch.join("k.o")), kept);
+    // And explain shows the line that was run.
+    let mut command = shim();
+    command.arg("explain").arg(&nvcc).args(generate.split(' ')).args(["-dlink", "k.o", "helper.o", "-o", "d.o"]);
+    let text = must(command.current_dir(scratch.path()).env("DLINK_SHIM_ARCHS", "one-per-major"));
+    assert!(text.contains("note: dropped sm_86: sm_80 runs wherever it would\n"), "{text}");
+    let line = text.lines().find(|l| l.starts_with("command: ")).unwrap();
+    assert!(line.contains("code=sm_80") && line.contains("code=sm_90") && !line.contains("sm_86"), "{line}");
 }
 
 #[test]

@@ -117,6 +117,20 @@ fn past_the_limit_is_exit_1() {
 }
 
 #[test]
+fn a_link_past_two_gib_is_told() {
+    let scratch = Scratch::new();
+    let Some(()) = library(&scratch) else { return };
+    // Three GiB that take no room on the disk.
+    scratch.write("big.cpp", "char big[3ul << 30];\n");
+    must(Command::new("g++").current_dir(scratch.path()).args(["-mcmodel=medium", "-c", "big.cpp"]));
+    let output = size(scratch.path(), &["--limit", "2G", "--html", "p.html", "--link", "g++ one.o two.o d.o big.o -o x"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("in one link: 3.0 GiB allocated, 1.0 GiB PAST 2 GiB"), "{text}");
+    assert!(std::fs::read_to_string(scratch.join("p.html")).unwrap().contains("1.0 GiB past 2 GiB"));
+}
+
+#[test]
 fn damaged_files_are_a_line_and_exit_2_and_the_rest_is_shown() {
     let scratch = Scratch::new();
     let Some(()) = library(&scratch) else { return };

@@ -109,8 +109,9 @@ pub fn wrap(call: &NvccCall<'_>, told: &Told, env: &Env) -> Result<ExitCode, Err
     start_log(env);
     let nvcc = &untouched.nvcc;
     // Whatever goes wrong in here must not cost the build more than the cure.
-    let looked = quietly(|| analysis::analyse(call.args, &told.host_link, Some(nvcc), env, &settings.wishes));
-    let cured = cured(call, env, &looked, &settings, &untouched);
+    let mut looked = quietly(|| analysis::analyse(call.args, &told.host_link, Some(nvcc), env, &settings.wishes));
+    let slimming = slim::device_link(&mut looked, &settings, nvcc);
+    let cured = slimming.and_then(|()| cured(call, env, &looked, &settings, &untouched));
     let record = Record { started, nvcc, told, args: call.args, env, mode: settings.mode };
     quietly(|| record.write(settings.report.as_deref(), &looked, cured.as_ref().map(Option::is_some)));
     match cured {
@@ -153,12 +154,11 @@ fn cured(call: &NvccCall<'_>, env: &Env, looked: &Looked, settings: &Settings, u
     for line in report::text::lines(analysis) {
         tracing::info!("{line}");
     }
-    let slimming = slim::changes(settings, &untouched.nvcc, &analysis.line, Some(&analysis.scene))?;
     if settings.mode == Mode::Report {
         tell(&report::text::report(analysis, &untouched.nvcc));
         return Ok(None);
     }
-    let Some(rewritten) = analysis.rewritten_with(slimming, &mut |name, text| files.add(name, text))? else { return Ok(None) };
+    let Some(rewritten) = analysis.rewritten(&mut |name, text| files.add(name, text))? else { return Ok(None) };
     finished(call, rewritten, files, settings, untouched)
 }
 

@@ -28,13 +28,6 @@ impl Changes {
     pub fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.values.is_empty() && self.added.is_empty()
     }
-
-    /// Adds other changes of the same command.
-    pub fn extend(&mut self, other: Self) {
-        self.removed.extend(other.removed);
-        self.values.extend(other.values);
-        self.added.extend(other.added);
-    }
 }
 
 /// A command line with the changes made.

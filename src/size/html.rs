@@ -77,7 +77,9 @@ fn map(out: &mut String, sizes: &Sizes, total: u64, hues: &BTreeMap<String, usiz
         floor,
         ALL,
         &mut |out, file, rect| {
-            nested(out, "unit", &file.units, |u: &Unit| u.bytes().stored, |u| u.name.clone(), floor, rect, &mut |out, unit, rect| {
+            let name = file.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            let _ = write!(out, "<b>{}</b>", escaped(&name));
+            nested(out, "unit", &file.units, |u: &Unit| u.bytes().stored, Unit::shown_name, floor, rect, &mut |out, unit, rect| {
                 let name = |i: &Image| {
                     let (stored, unpacked) = (shown(i.stored), shown(i.unpacked));
                     format!(
@@ -141,12 +143,12 @@ fn nested<T>(
     out.push('\n');
 }
 
-/// A hue for each architecture, far from that of the next one.
+/// A hue for each architecture, near those of its neighbours.
 fn hues(sizes: &Sizes) -> BTreeMap<String, usize> {
     let mut archs: Vec<&str> = sizes.images().map(|i| i.arch.as_str()).collect();
     archs.sort_unstable();
     archs.dedup();
-    archs.iter().enumerate().map(|(n, a)| ((*a).to_owned(), (210 + n * 137) % 360)).collect()
+    archs.iter().enumerate().map(|(n, a)| ((*a).to_owned(), (210 + n * 360 / archs.len()) % 360)).collect()
 }
 
 fn distance(allocated: u64) -> String {

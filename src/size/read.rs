@@ -142,6 +142,10 @@ fn elf(data: &[u8], base: u64, path: &Arc<Path>, name: &str, file: &mut File) ->
         file.kind = FileKind::Image;
         let loads = header.program_headers(endian, data).map_err(|e| e.to_string())?;
         let loads: Vec<_> = loads.iter().filter(|p| p.p_type(endian) == elf::PT_LOAD).collect();
+        let end = |p: &&elf::ProgramHeader64<Endianness>| p.p_offset(endian).checked_add(p.p_filesz(endian));
+        if loads.iter().any(|p| end(p).is_none_or(|end| end > data.len() as u64)) {
+            return Err("a segment lies outside of the file".into());
+        }
         let start = loads.iter().map(|p| p.p_vaddr(endian)).min().unwrap_or(0);
         let end = loads.iter().map(|p| p.p_vaddr(endian).saturating_add(p.p_memsz(endian))).max().unwrap_or(0);
         file.allocated = end.saturating_sub(start);
@@ -149,10 +153,15 @@ fn elf(data: &[u8], base: u64, path: &Arc<Path>, name: &str, file: &mut File) ->
     let mut ids = ids(&parsed);
     for section in parsed.sections() {
         let head = section.elf_section_header();
+        let section_name = section.name_bytes().map_err(|e| e.to_string())?;
+        let outside =
+            head.file_range(endian).is_some_and(|(offset, size)| offset.checked_add(size).is_none_or(|end| end > data.len() as u64));
+        if outside {
+            return Err(format!("section {} lies outside of the file", String::from_utf8_lossy(section_name)));
+        }
         if !linked && head.sh_flags(endian).0 & elf::SHF_ALLOC.0 != 0 {
             file.allocated = file.allocated.saturating_add(head.sh_size(endian));
         }
-        let section_name = section.name_bytes().map_err(|e| e.to_string())?;
         if section_name != EXECUTABLE && section_name != RELOCATABLE {
             continue;
         }
