@@ -311,3 +311,43 @@ fn explain_says_what_would_be_dropped() {
     let lines = ["not a device link that makes a stub", "note: dropped sm_86: sm_80 runs wherever it would"];
     assert_eq!(text, format!("{}\n{}\ncommand: {nvcc} -c k.cu '-arch=compute_80' '-code=sm_80'\n", lines[0], lines[1]));
 }
+
+#[test]
+fn a_command_never_ends_without_an_architecture() {
+    let stand_in = StandIn::new();
+    let words = ["-c", "k.cu", "-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90"];
+    let reached = stand_in.run_with(stand_in.scratch.path(), &words, |c| {
+        c.env("DLINK_SHIM_ARCHS", "cover:75");
+    });
+    assert_eq!(reached.words(), words);
+    let warning = "dlink-shim: warning: DLINK_SHIM_ARCHS: nothing that the command generates would stay: every architecture stays\n";
+    assert_eq!(reached.stderr(), warning);
+}
+
+#[test]
+fn a_command_that_compiles_and_links_objects_keeps_every_architecture() {
+    let stand_in = StandIn::new();
+    for (rest, kept) in [("k.cu other.o -o x", true), ("k.cu -lcublas -o x", false), ("-c k.cu -o k.o", false)] {
+        let words: Vec<&str> = "-arch=compute_80 -code=sm_80,sm_86".split(' ').chain(rest.split(' ')).collect();
+        let reached = stand_in.run_with(stand_in.scratch.path(), &words, |c| {
+            c.env("DLINK_SHIM_ARCHS", "one-per-major");
+        });
+        assert_eq!(reached.line().contains("sm_86"), kept, "{rest}: {}", reached.line());
+    }
+}
+
+/// The list is a macro that sources can see: it is that of what is compiled, also where only the preprocessor runs.
+#[test]
+fn the_preprocessor_sees_what_is_compiled() {
+    let Some(nvcc) = toolkit::nvcc("13.0") else { return };
+    let scratch = Scratch::new();
+    let source = scratch.write("k.cu", "int list[] = {__CUDA_ARCH_LIST__};\n");
+    let run = |setting: Option<&str>| {
+        let mut command = shim();
+        command.arg(&nvcc).args(["-E", "-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_86,code=sm_86"]).arg(&source);
+        setting.map(|s| command.env("DLINK_SHIM_ARCHS", s));
+        must(&mut command)
+    };
+    assert!(run(None).contains("int list[] = {800,860};"));
+    assert!(run(Some("one-per-major")).contains("int list[] = {800};"));
+}

@@ -132,6 +132,11 @@ impl Slimming {
             return;
         }
         let mut verdicts = policy.verdicts(&spelled.codes());
+        // Without any architecture nvcc would take one of its own choice.
+        if !verdicts.is_empty() && !verdicts.iter().any(policy::Verdict::stays) {
+            self.warnings.push("DLINK_SHIM_ARCHS: nothing that the command generates would stay: every architecture stays".into());
+            return;
+        }
         self.warnings.extend(policy.unmet(&spelled.codes()).map(|why| format!("DLINK_SHIM_ARCHS: {why}")));
         if let Some(scene) = scene {
             inputs::prove(&mut verdicts, scene);
