@@ -4,17 +4,25 @@ mod support;
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, Weak};
 
 use serde_json::Value;
 use support::{SHIM, Scratch, must, toolkit};
 
-fn built(layouts: &str) -> Option<Scratch> {
+/// Layouts, stock and through the shim, stripped; built once for the tests that run at a time.
+fn built() -> Option<Arc<Scratch>> {
+    static BUILT: Mutex<Weak<Scratch>> = Mutex::new(Weak::new());
+    let mut built = BUILT.lock().unwrap();
+    if let Some(scratch) = built.upgrade() {
+        return Some(scratch);
+    }
     let nvcc = toolkit::nvcc("13.0")?;
-    let scratch = Scratch::new();
+    let scratch = Arc::new(Scratch::new());
     let mut command = support::clean(Command::new("python3"));
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/layouts/layouts.py"));
-    command.arg("--nvcc").arg(nvcc).args(["--shim", SHIM, "--variants", "stripped", "--layouts", layouts, "--out"]).arg(scratch.path());
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/layouts/layouts.py")).arg("--nvcc").arg(nvcc);
+    command.args(["--shim", SHIM, "--variants", "stripped", "--layouts", "L1,L3,L5,L5-back,L6,L7", "--out"]).arg(scratch.path());
     must(&mut command);
+    *built = Arc::downgrade(&scratch);
     Some(scratch)
 }
 
@@ -26,7 +34,7 @@ fn audit(directory: &Path, words: &[&str]) -> (Output, String) {
 
 #[test]
 fn a_starving_library_is_named_with_its_kernels_its_cause_and_its_cure() {
-    let Some(scratch) = built("L1") else { return };
+    let Some(scratch) = built() else { return };
     let (output, text) = audit(scratch.path(), &["L1-bfd-stripped-00"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     for part in ["libfirst.so: does not register", "p1_kernel(int*)", "p2_kernel(int*)", "_4_s_cu_", "rebuild libfirst.so and libsecond.so"]
@@ -47,8 +55,18 @@ fn a_starving_library_is_named_with_its_kernels_its_cause_and_its_cure() {
 }
 
 #[test]
+fn two_builds_of_the_same_libraries_do_not_starve_each_other() {
+    let Some(scratch) = built() else { return };
+    let (output, text) = audit(scratch.path(), &["L1-bfd-stripped-11", "L3-bfd-stripped-11"]);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let (output, text) = audit(scratch.path(), &["L1-bfd-stripped-11", "L1-bfd-stripped-00"]);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.ends_with("2 finding(s)\n") && !text.contains("L1-bfd-stripped-11/"), "{text}");
+}
+
+#[test]
 fn a_plugin_alone_waits_for_what_nobody_registers() {
-    let Some(scratch) = built("L1") else { return };
+    let Some(scratch) = built() else { return };
     let (output, text) = audit(&scratch.join("L1-bfd-stripped-00"), &["libfirst.so"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text.contains("its registrar is in none of these images"), "{text}");
@@ -56,7 +74,7 @@ fn a_plugin_alone_waits_for_what_nobody_registers() {
 
 #[test]
 fn a_program_is_looked_at_with_what_it_loads_in_its_order() {
-    let Some(scratch) = built("L7,L6,L5") else { return };
+    let Some(scratch) = built() else { return };
     let (output, text) = audit(&scratch.join("L7-bfd-stripped-00"), &["--ldd", "program"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(text.contains("libfirst.so: never registers its kernels in program") && text.contains("rebuild program"), "{text}");
@@ -74,7 +92,7 @@ fn a_program_is_looked_at_with_what_it_loads_in_its_order() {
 
 #[test]
 fn an_image_that_counts_on_another_is_a_note_and_no_finding() {
-    let Some(scratch) = built("L5,L5-back") else { return };
+    let Some(scratch) = built() else { return };
     for directory in ["L5-bfd-stripped-00", "L5-back-bfd-stripped-00"] {
         let (output, text) = audit(scratch.path(), &[directory]);
         assert_eq!(output.status.code(), Some(0), "{text}");

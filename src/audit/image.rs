@@ -136,6 +136,9 @@ pub fn read(data: &[u8], path: &Path) -> Result<Looked, Flaw> {
         }
     };
     note("dynamic section", file.dynamic(&mut image));
+    // Linkers before DF_1_PIE; a library with an interpreter (libc) has a name of its own.
+    let interpreted = || header.program_headers(endian, data).is_ok_and(|all| all.iter().any(|p| p.p_type.get(endian) == elf::PT_INTERP));
+    image.program |= image.soname.is_none() && interpreted();
     let Some((_, ids)) = file.sections.section_by_name(endian, IDS) else { return Ok(Looked::Image(Box::new(image))) };
     let text = ids.data(endian, data).map_err(|e| Flaw::new(ids.sh_offset.get(endian), format!("__nv_module_id: {e}")))?;
     let mut places = Vec::new();

@@ -5,6 +5,7 @@
 //! and passes a call that belongs to another image's unit on to the next stub.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 
 use super::image::{Call, Image};
 use crate::object::Id;
@@ -68,7 +69,7 @@ impl Outcome {
 }
 
 /// Images that may be loaded into one process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct World {
     /// The program that loads them, if one is known.
     pub program: Option<usize>,
@@ -100,18 +101,48 @@ pub fn worlds(images: &[Image], known: bool) -> Vec<World> {
     if free.is_empty() {
         return worlds;
     }
+    for free in alternatives(images, &free) {
+        with_free(images, &mut worlds, free);
+    }
+    worlds
+}
+
+/// Adds libraries that no program needs: to each program that has a unit in common with them, or as a world of their own.
+fn with_free(images: &[Image], worlds: &mut Vec<World>, free: Vec<usize>) {
     let ids =
         |members: &[usize]| -> BTreeSet<&Id> { members.iter().flat_map(|&i| images[i].stubs.iter().chain(&images[i].present)).collect() };
     let wanted = ids(&free);
     let mut related = false;
-    for world in worlds.iter_mut().filter(|w| !ids(&w.fixed).is_disjoint(&wanted)) {
-        world.free = free.clone();
+    let mut more = Vec::new();
+    for world in worlds.iter().filter(|w| w.free.is_empty() && !ids(&w.fixed).is_disjoint(&wanted)) {
+        more.push(World { free: free.clone(), ..world.clone() });
         related = true;
     }
     if !related {
-        worlds.push(World { program: None, fixed: Vec::new(), free });
+        more.push(World { program: None, fixed: Vec::new(), free });
     }
-    worlds
+    worlds.extend(more);
+}
+
+/// Libraries of one name (of two build trees, say) do not meet in a process: for each of them, a set with the nearest ones of
+/// all other names.
+fn alternatives(images: &[Image], free: &[usize]) -> Vec<Vec<usize>> {
+    let mut names: BTreeMap<&OsStr, Vec<usize>> = BTreeMap::new();
+    for &image in free {
+        names.entry(images[image].path.file_name().unwrap_or_default()).or_default().push(image);
+    }
+    let nearness = |a: usize, b: usize| images[a].path.components().zip(images[b].path.components()).take_while(|(a, b)| a == b).count();
+    let mut sets = BTreeSet::new();
+    for &pivot in names.values().filter(|same| same.len() > 1).flatten() {
+        let nearest = names.values().map(|same| {
+            let first = same[0];
+            same.iter().copied().fold(first, |best, i| if i == pivot || nearness(i, pivot) > nearness(best, pivot) { i } else { best })
+        });
+        let mut set: Vec<usize> = nearest.collect();
+        set.sort_unstable();
+        sets.insert(set);
+    }
+    if sets.is_empty() { vec![free.to_vec()] } else { sets.into_iter().collect() }
 }
 
 /// The lookup order after loading `roots` one after the other into the global scope, each with what it needs.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::names::{bytes, demangled};
+use super::names::{bytes, demangled, source_of};
 use crate::audit::{Audit, Call, Entry, Finding, Image, Kind, Note, kernels};
 use crate::object::Id;
 use crate::plan::shown_id;
@@ -96,7 +96,7 @@ fn text(audit: &Audit, finding: &Finding, raw: bool) -> String {
                     format!("its registrar is in {} and calls the first stub found, that of {}", names(&by_name), names(&[taker]))
                 }
                 None => format!(
-                    "its registrar is in {} and calls the first stub found: of {}, the one that is loaded first",
+                    "its registrar is in {} and calls the first stub that the dynamic linker finds, of {}",
                     names(&by_name),
                     names(&missing.candidates)
                 ),
@@ -105,16 +105,22 @@ fn text(audit: &Audit, finding: &Finding, raw: bool) -> String {
         same.entry(why).or_default().push(&missing.id);
     }
     for (why, ids) in same {
-        let _ = writeln!(out, "    waits for {}: {why}", list(ids.iter().map(|id| shown_id(id))));
+        let _ = writeln!(out, "    waits for {}: {why}", list(ids.iter().map(|id| unit(id))));
     }
     let own = finding.missing.iter().all(|m| m.registrars.iter().any(|(i, _)| *i == finding.image));
     if finding.kind == Kind::StarvedInSomeOrders && own {
         let _ = writeln!(out, "    (not where each is opened by itself with RTLD_LOCAL, as Python opens its modules)");
     }
+    if audit.images[finding.image].stub_count > 1 {
+        let count = audit.images[finding.image].stub_count;
+        let _ = writeln!(out, "    (it has {count} stubs, and which of them waits can't be told: some of this may not be lost)");
+    }
+    let rivals: BTreeSet<usize> =
+        finding.missing.iter().flat_map(|m| m.candidates.iter().copied()).filter(|i| *i != finding.image).collect();
     let verb = match finding.kind {
-        Kind::Starved | Kind::DoesNotLoad => "lost",
-        Kind::StarvedInSomeOrders => "lost unless it is loaded first",
-        Kind::NoRegistrar => "lost if so",
+        Kind::Starved | Kind::DoesNotLoad => "lost".to_owned(),
+        Kind::StarvedInSomeOrders => format!("lost unless loaded before {}", list(rivals.iter().map(|&i| audit.images[i].name()))),
+        Kind::NoRegistrar => "lost, unless another image registers it".to_owned(),
     };
     let lost = lost_kernels(audit, finding);
     let shown = list(lost.0.iter().map(|k| if raw { String::from_utf8_lossy(k).into_owned() } else { demangled(k) }));
@@ -184,6 +190,11 @@ fn word(entry: Entry) -> &'static str {
         Entry::Protected => "protected",
         Entry::Hidden => "hidden",
     }
+}
+
+/// A unit by its source and its id.
+fn unit(id: &Id) -> String {
+    source_of(id).map_or_else(|| shown_id(id), |source| format!("{source} ({})", shown_id(id)))
 }
 
 /// Names joined by commas, the first few of many.

@@ -1,35 +1,13 @@
-//! What `audit` says of built images, held against what the registration probe sees when they are loaded: every layout, stock
-//! and through the shim, on several linkers, stripped, hidden, with packed relocations.
-
-mod support;
+//! What `audit` says of built images, held against what the registration probe sees when they are loaded.
+#![allow(dead_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use dlink_shim::audit::scope::{Outcome, load_order};
 use dlink_shim::audit::{Audit, Kind, files, kernels};
 use dlink_shim::object::Id;
 use serde_json::Value;
-use support::{SHIM, Scratch, must, toolkit};
-
-/// Builds and loads layouts; gives the directory and the rows of what the probe saw.
-fn layouts(version: &str, linkers: &str, variants: &str) -> Option<(Scratch, Vec<Value>)> {
-    let nvcc = toolkit::nvcc(version)?;
-    let installed = |l: &&str| toolkit::has(&if *l == "mold" { "mold".to_owned() } else { format!("ld.{l}") });
-    let linkers = linkers.split(',').filter(installed).collect::<Vec<_>>().join(",");
-    let scratch = Scratch::new();
-    let table = scratch.join("table.json");
-    let mut command = support::clean(Command::new("python3"));
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/layouts/layouts.py"));
-    command.arg("--nvcc").arg(nvcc).args(["--shim", SHIM, "--ld", &linkers, "--variants", variants]);
-    command.arg("--out").arg(scratch.join("built")).arg("--json").arg(&table);
-    command.arg(format!("--flags={}", toolkit::flags(version).join(" ")));
-    must(&mut command);
-    let rows: Vec<Value> = serde_json::from_slice(&std::fs::read(table).unwrap()).unwrap();
-    assert!(rows.len() > 20, "{rows:?}");
-    Some((scratch, rows))
-}
 
 /// Images of one built layout, without the loader and the probe.
 fn look(directory: &Path) -> Audit {
@@ -99,15 +77,16 @@ fn lost(cell: &str) -> BTreeSet<String> {
     names.split(", ").filter(|n| !n.is_empty()).map(str::to_owned).collect()
 }
 
-fn the_audit_says_what_the_probe_sees(version: &str, linkers: &str, variants: &str) {
-    let Some((scratch, rows)) = layouts(version, linkers, variants) else { return };
-    let mut faults = 0;
+/// Holds the audit of every built layout against what the probe saw when it was loaded: `rows` is the JSON of `layouts.py`, `built`
+/// its output directory.
+pub fn says_what_the_probe_sees(version: &str, built: &Path, rows: &[Value]) {
     let mut directories: BTreeMap<PathBuf, Looked> = BTreeMap::new();
-    for row in &rows {
+    // RTLD_LOCAL is not in the images: the audit says so of what it changes.
+    for row in rows.iter().filter(|r| r["variant"] != "local") {
         for (column, shim) in [("stock", "00"), ("all", "11"), ("first", "10"), ("second", "01")] {
             let Some(cell) = row[column].as_str() else { continue };
             let text = |key: &str| row[key].as_str().unwrap();
-            let path = scratch.join(format!("built/{}-{}-{}-{shim}", text("layout"), text("ld"), text("variant")));
+            let path = built.join(format!("{}-{}-{}-{shim}", text("layout"), text("ld"), text("variant")));
             let looked = directories.entry(path.clone()).or_insert_with(|| Looked::new(&path));
             if cell.starts_with("does not load") {
                 looked.loads = false;
@@ -116,7 +95,6 @@ fn the_audit_says_what_the_probe_sees(version: &str, linkers: &str, variants: &s
             let order = if text("order") == "./program" { text("order").to_owned() } else { text("order").replace("./", "") };
             let seen = lost(cell);
             assert_eq!(looked.predicted(&order), seen, "nvcc {version} {} [{order}] {cell}: {:#?}", path.display(), looked.audit);
-            faults += usize::from(!seen.is_empty());
             looked.seen.extend(seen);
             // Healthy layouts, and whatever the shim built, raise no alarm.
             if shim == "11" || text("layout").starts_with("L5") || text("layout").starts_with("L6") {
@@ -124,7 +102,6 @@ fn the_audit_says_what_the_probe_sees(version: &str, linkers: &str, variants: &s
             }
         }
     }
-    assert!(faults > 10, "{faults} faults only: the test proves nothing");
     // Without a word about the order, the audit says what is lost in any.
     for (path, looked) in directories {
         let findings = &looked.audit.findings;
@@ -135,30 +112,4 @@ fn the_audit_says_what_the_probe_sees(version: &str, linkers: &str, variants: &s
         assert!(said.is_superset(&looked.seen), "{}: said {said:?}, seen {:?}", path.display(), looked.seen);
         assert_eq!(findings.is_empty(), looked.loads && looked.seen.is_empty(), "{}: {findings:#?}", path.display());
     }
-}
-
-#[test]
-fn every_layout_plain_stripped_and_hidden() {
-    the_audit_says_what_the_probe_sees("13.0", "bfd,lld", "plain,stripped,hidden");
-}
-
-#[test]
-fn every_layout_by_gold_and_mold() {
-    the_audit_says_what_the_probe_sees("13.0", "gold,mold", "stripped");
-}
-
-#[test]
-fn every_layout_with_packed_relocations_and_bound_symbols_and_partial_links() {
-    the_audit_says_what_the_probe_sees("13.0", "bfd", "relr,Bsymbolic,gc-sections,O2,ld-r");
-}
-
-#[test]
-fn every_layout_with_link_time_optimisation() {
-    the_audit_says_what_the_probe_sees("13.0", "bfd", "dlto");
-}
-
-#[test]
-fn every_layout_of_the_oldest_and_the_newest_toolkit() {
-    the_audit_says_what_the_probe_sees("11.8", "bfd", "stripped");
-    the_audit_says_what_the_probe_sees("13.5", "lld", "stripped");
 }
