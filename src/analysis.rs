@@ -25,6 +25,8 @@ pub struct Analysis {
     pub scene: Scene,
     /// What is to be done.
     pub plan: Plan,
+    /// What else is to change about the command.
+    pub slimming: Changes,
 }
 
 /// Why a command was not analysed.
@@ -68,7 +70,7 @@ pub fn analyse(
         survey::read_symbols(&mut scene, &wanted);
     }
     let plan = plan::decide(&scene, wishes);
-    Ok(Some(Analysis { line, link, scene, plan }))
+    Ok(Some(Analysis { line, link, scene, plan, slimming: Changes::default() }))
 }
 
 /// Whether the compiler of the stub takes gcc's options.
@@ -102,7 +104,7 @@ impl Analysis {
     /// The command line with the plan's changes made; `None` when there are none. `new_file` writes a file of the given
     /// name and text and says where it is.
     pub fn rewritten(&self, new_file: &mut NewFile<'_>) -> Result<Option<Rewritten>, Error> {
-        let mut changes = Changes::default();
+        let mut changes = self.slimming.clone();
         let stripped = self.plan.stripped().flat_map(|f| &self.scene.files[f].mentions);
         // Older nvlink refuses a library that is named twice; a cure is no time to find out which this is.
         let repeated = self.plan.cured().flat_map(|f| &self.scene.files[f].mentions[1..]);
@@ -130,7 +132,7 @@ impl Analysis {
             words.push(header);
             changes.added.extend(compiler(words));
         }
-        if changes.removed.is_empty() && changes.added.is_empty() {
+        if changes.is_empty() {
             return Ok(None);
         }
         rewrite::rewrite(&self.line, &changes, &mut |text| new_file("options.rsp", text)).map(Some)

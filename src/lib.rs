@@ -1,14 +1,19 @@
 //! dlink-shim reads an nvcc device-link command, looks into what it links, decides per unit, and hands nvcc a line that
 //! can't starve a registration.
 //!
-//! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`settings`] (what we were told), [`nvcc`] (the command line,
-//! losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
-//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans and whole builds, [`doctor`] how dlink-shim is wired in. [`host_link`] keeps
-//! host links clear of the 2 GiB limit.
+//! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`settings`] (what we were told),
+//! [`nvcc`] (the command line, losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
+//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). On request [`archs`] leaves out and compresses device
+//! code, and [`host_link`] keeps big host links clear of the 2 GiB limit.
+//!
+//! The other exits: [`report`] shows plans and whole builds, [`audit`] and [`inspection`] what is built, [`size`] where its bytes
+//! are, [`doctor`] how dlink-shim is wired in.
 #![deny(unsafe_code)]
 
 #[forbid(unsafe_code)]
 pub mod analysis;
+#[forbid(unsafe_code)]
+pub mod archs;
 #[forbid(unsafe_code)]
 pub mod audit;
 #[forbid(unsafe_code)]
@@ -40,6 +45,8 @@ pub mod report;
 pub mod rewrite;
 #[forbid(unsafe_code)]
 pub mod settings;
+#[forbid(unsafe_code)]
+pub mod size;
 #[forbid(unsafe_code)]
 pub mod survey;
 

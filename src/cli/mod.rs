@@ -5,6 +5,7 @@ mod commands;
 mod front;
 mod placing;
 mod record;
+mod slim;
 mod wrap;
 
 use std::ffi::OsString;

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use super::record::{Looked, Record};
-use super::{NvccCall, front, placing, tell};
+use super::{NvccCall, front, placing, slim, tell};
 use crate::analysis;
 use crate::launch::Launch;
 use crate::nvcc::NotUnderstood;
 use crate::nvcc::find::{self, Chain};
+use crate::rewrite::Rewritten;
 use crate::settings::{Mode, Settings, Told};
 use crate::{Env, Error, report};
 
@@ -111,8 +112,9 @@ pub fn wrap(call: &NvccCall<'_>, told: &Told, env: &Env) -> Result<ExitCode, Err
     start_log(env);
     let nvcc = &untouched.nvcc;
     // Whatever goes wrong in here must not cost the build more than the cure.
-    let looked = quietly(|| analysis::analyse(call.args, &told.host_link, Some(nvcc), env, &settings.wishes));
-    let cured = cured(call, &looked, &settings, &untouched);
+    let mut looked = quietly(|| analysis::analyse(call.args, &told.host_link, Some(nvcc), env, &settings.wishes));
+    let slimming = slim::device_link(&mut looked, &settings, nvcc);
+    let cured = slimming.and_then(|()| cured(call, env, &looked, &settings, &untouched));
     let record = Record { started, nvcc, told, args: call.args, env, mode: settings.mode };
     quietly(|| record.write(settings.report.as_deref(), &looked, cured.as_ref().map(Option::is_some)));
     let (mut launch, kept) = match cured {
@@ -135,10 +137,14 @@ pub fn wrap(call: &NvccCall<'_>, told: &Told, env: &Env) -> Result<ExitCode, Err
 type Cured = (Launch, Option<analysis::Kept>);
 
 /// The changed command, or `None` to run it as it was given.
-fn cured(call: &NvccCall<'_>, looked: &Looked, settings: &Settings, untouched: &Untouched) -> Result<Option<Cured>, Error> {
+fn cured(call: &NvccCall<'_>, env: &Env, looked: &Looked, settings: &Settings, untouched: &Untouched) -> Result<Option<Cured>, Error> {
+    let mut files = analysis::Files::default();
     let analysis = match looked {
         Some(Ok(Some(analysis))) => analysis,
-        Some(Ok(None)) => return Ok(None),
+        Some(Ok(None)) => {
+            let slimmed = slim::slimmed(call.args, env, settings, &untouched.nvcc, &mut files)?;
+            return slimmed.map_or(Ok(None), |rewritten| finished(call, rewritten, files, settings, untouched));
+        }
         Some(Err(why)) => {
             if why.is_worth_a_warning() {
                 warn(settings, &format!("device link not looked at: {}", why.why()))?;
@@ -160,10 +166,19 @@ fn cured(call: &NvccCall<'_>, looked: &Looked, settings: &Settings, untouched: &
         tell(&report::text::report(analysis, &untouched.nvcc));
         return Ok(None);
     }
-    let mut files = analysis::Files::default();
     let Some(rewritten) = analysis.rewritten(&mut |name, text| files.add(name, text))? else { return Ok(None) };
+    finished(call, rewritten, files, settings, untouched)
+}
+
+fn finished(
+    call: &NvccCall<'_>,
+    rewritten: Rewritten,
+    files: analysis::Files,
+    settings: &Settings,
+    untouched: &Untouched,
+) -> Result<Option<Cured>, Error> {
     if let Some(name) = rewritten.unset.iter().find(|name| call.front.sets(name)) {
-        warn(settings, &format!("device link not cured: the command sets {name} in front of nvcc: put its words on the line"))?;
+        warn(settings, &format!("the command runs as it was given: it sets {name} in front of nvcc: put its words on the line"))?;
         return Ok(None);
     }
     Ok(Some((untouched.rewritten(rewritten.args, rewritten.unset), files.kept)))

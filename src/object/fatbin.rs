@@ -186,6 +186,11 @@ impl<'a> Entry<'a> {
             other => Compression::Unknown(other),
         }
     }
+    /// Where the payload lies in the section, padding included.
+    pub fn place(&self) -> Range<usize> {
+        let start = self.offset + self.header.len();
+        start..start + self.payload.len()
+    }
     /// Bytes of the payload in the file, less padding where that is known.
     pub fn stored(&self) -> u64 {
         match self.u32(0x10) {

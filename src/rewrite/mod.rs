@@ -17,8 +17,17 @@ use crate::nvcc::{Site, words};
 pub struct Changes {
     /// Values to leave out.
     pub removed: BTreeSet<Site>,
+    /// Items whose whole value is written anew, or that go.
+    pub values: BTreeMap<usize, Option<Vec<u8>>>,
     /// Words to add at the end of argv.
     pub added: Vec<OsString>,
+}
+
+impl Changes {
+    /// Whether the command stays as it is.
+    pub fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.values.is_empty() && self.added.is_empty()
+    }
 }
 
 /// A command line with the changes made.
@@ -88,6 +97,19 @@ fn source_edits(line: &CommandLine, source: usize, changes: &Changes, renamed: &
     let mut edits = BTreeMap::new();
     for (index, item) in line.items.iter().enumerate().filter(|(_, i)| i.source == source) {
         let removed = |value: usize| changes.removed.contains(&Site { item: index, value });
+        let last = item.word + item.words - 1;
+        match (&item.kind, changes.values.get(&index)) {
+            (ItemKind::Valued { start, .. }, Some(Some(value))) => {
+                let text = [&line.sources[source].words[last].text[..*start], value].concat();
+                edits.insert(last, WordEdit::Replace(text));
+                continue;
+            }
+            (_, Some(None)) => {
+                edits.extend((item.word..=last).map(|w| (w, WordEdit::Drop)));
+                continue;
+            }
+            _ => {}
+        }
         match &item.kind {
             ItemKind::Input(_) if removed(0) => {
                 edits.insert(item.word, WordEdit::Drop);
@@ -101,7 +123,6 @@ fn source_edits(line: &CommandLine, source: usize, changes: &Changes, renamed: &
                     .filter(|&v| !removed(v) && !values[v].raw.is_empty())
                     .map(|v| new_name(v).unwrap_or(&values[v].raw).as_slice())
                     .collect();
-                let last = item.word + item.words - 1;
                 if kept.is_empty() {
                     edits.extend((item.word..=last).map(|w| (w, WordEdit::Drop)));
                 } else {

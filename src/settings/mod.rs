@@ -7,6 +7,7 @@ pub mod told;
 use std::path::PathBuf;
 
 use crate::Env;
+use crate::archs;
 use crate::plan::Wishes;
 pub use told::Told;
 
@@ -82,6 +83,18 @@ pub const ALL: &[Described] = &[
         help: "How many bytes of allocated sections are near the limit; K, M and G may follow.",
     },
     Described {
+        name: "DLINK_SHIM_ARCHS",
+        values: "LIST|one-per-major|cover:LIST",
+        default: None,
+        help: "Leaves GPU architectures out of compilations and device links. one-per-major: machine code of the lowest minor, which runs on the higher ones. LIST (`80,90`): these, and whatever is the only code for some GPU. With both, every GPU that was served still is. cover:LIST: what these GPUs need, and no more. Embedded GPUs, PTX and suffixes (90a) are minded. What was dropped: DLINK_SHIM_LOG=info, or explain.",
+    },
+    Described {
+        name: "DLINK_SHIM_COMPRESS",
+        values: "size|all",
+        default: None,
+        help: "Compresses device code, in compilations and device links that don't choose for themselves. size: --compress-mode=size with CUDA 13 and later. all, and size before that: -Xfatbin=-compress-all.",
+    },
+    Described {
         name: "DLINK_SHIM_LOG",
         values: "FILTER",
         default: None,
@@ -100,6 +113,8 @@ pub struct Settings {
     pub wishes: Wishes,
     /// `DLINK_SHIM_REPORT`: the file to which every device link adds a line.
     pub report: Option<PathBuf>,
+    /// `DLINK_SHIM_ARCHS`, `DLINK_SHIM_COMPRESS`.
+    pub slim: archs::Wishes,
     /// A setting that could not be read, as a warning.
     pub complaint: Option<String>,
 }
@@ -140,6 +155,7 @@ impl Settings {
             strict,
             wishes: Wishes { keep: globs("DLINK_SHIM_KEEP"), strip: globs("DLINK_SHIM_STRIP"), guard: globs("DLINK_SHIM_GUARD") },
             report: env.get("DLINK_SHIM_REPORT").filter(|v| !v.is_empty()).map(PathBuf::from),
+            slim: archs::Wishes::from_env(env),
             complaint,
         }
     }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use super::super::explained;
+use super::super::{explained, slim};
 use super::say;
 use crate::{Env, Error, report};
 
@@ -38,12 +38,22 @@ pub struct Explain {
 impl Explain {
     /// Prints the plan of the command.
     pub fn run(self, env: &Env) -> Result<ExitCode, Error> {
-        let text = match explained(&self.command, env)? {
+        let (nvcc, mut analysis) = explained(&self.command, env)?;
+        let (notes, slimmed) = slim::explained(&self.command, &nvcc, analysis.as_mut(), env);
+        let mut text = match (nvcc, analysis) {
             (nvcc, Some(analysis)) if self.json => format!("{:#}\n", report::json::report(&analysis, &nvcc)),
             (nvcc, Some(analysis)) => report::text::report(&analysis, &nvcc),
             (nvcc, None) if self.json => format!("{:#}\n", serde_json::json!({ "device_link": false, "nvcc": nvcc.to_string_lossy() })),
+            (_, None) if slimmed.is_some() => "not a device link that makes a stub\n".into(),
             (_, None) => "not a device link that makes a stub: runs as it is given\n".into(),
         };
+        if !self.json {
+            text.extend(notes.iter().map(|line| format!("{line}\n")));
+            if let Some(words) = slimmed {
+                let words: Vec<_> = words.iter().map(|w| w.to_string_lossy()).collect();
+                text += &format!("command: {}\n", shlex::try_join(words.iter().map(|w| w.as_ref())).unwrap_or_default());
+            }
+        }
         say(&text);
         Ok(ExitCode::SUCCESS)
     }

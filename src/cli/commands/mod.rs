@@ -8,6 +8,7 @@ mod inspect;
 mod link_script;
 mod pages;
 mod report;
+mod size;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -35,11 +36,12 @@ enum Command {
     Inspect(inspect::Inspect),
     LinkScript(link_script::LinkScript),
     Report(report::Report),
+    Size(size::Size),
 }
 
 /// The names that are commands and so can't be launched by their bare name. A list of its own, since every wrapped call asks
 /// and building clap's costs more than the call.
-pub const NAMES: &[&str] = &["audit", "doctor", "explain", "generate", "help", "inspect", "link-script", "report"];
+pub const NAMES: &[&str] = &["audit", "doctor", "explain", "generate", "help", "inspect", "link-script", "report", "size"];
 
 /// All that clap knows of us: for parsing, help, completions and man pages alike.
 fn command() -> clap::Command {
@@ -70,6 +72,7 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
         Command::Inspect(inspect) => inspect.run(env),
         Command::LinkScript(script) => script.run(env),
         Command::Report(report) => report.run(env),
+        Command::Size(size) => size.run(env),
     };
     ended.unwrap_or_else(|error| fail(&error))
 }
