@@ -156,8 +156,8 @@ pub struct Kept {
 }
 
 impl Files {
-    /// Writes a file and says where it is.
-    pub fn add(&mut self, name: &str, text: &[u8]) -> Result<PathBuf, Error> {
+    /// Their directory, made if there is none yet.
+    pub fn path(&mut self) -> Result<PathBuf, Error> {
         let kept = match &self.kept {
             Some(kept) => kept,
             None => {
@@ -165,7 +165,12 @@ impl Files {
                 self.kept.insert(Kept { directory: directory()?, interrupts })
             }
         };
-        let path = kept.directory.path().join(format!("{}-{name}", self.count));
+        Ok(kept.directory.path().to_owned())
+    }
+
+    /// Writes a file and says where it is.
+    pub fn add(&mut self, name: &str, text: &[u8]) -> Result<PathBuf, Error> {
+        let path = self.path()?.join(format!("{}-{name}", self.count));
         self.count += 1;
         std::fs::write(&path, text).map_err(Error::Temporary)?;
         Ok(path)

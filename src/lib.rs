@@ -3,7 +3,8 @@
 //!
 //! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`settings`] (what we were told), [`nvcc`] (the command line,
 //! losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
-//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans and whole builds, [`doctor`] how dlink-shim is wired in.
+//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans and whole builds, [`doctor`] how dlink-shim is wired in. [`host_link`] keeps
+//! host links clear of the 2 GiB limit.
 //! [`archs`] leaves out and compresses device code on request; [`size`] says where its bytes are.
 #![deny(unsafe_code)]
 
@@ -21,6 +22,8 @@ pub mod doctor;
 pub mod env;
 #[forbid(unsafe_code)]
 mod error;
+#[forbid(unsafe_code)]
+pub mod host_link;
 #[forbid(unsafe_code)]
 pub mod inspection;
 #[forbid(unsafe_code)]

@@ -31,11 +31,16 @@ impl<'a> Front<'a> {
     /// Reads programs up to nvcc's word: the front, and the words from nvcc's on. `None` when they don't certainly end
     /// in nvcc.
     pub fn programs(words: &'a [OsString]) -> Option<(Self, &'a [OsString])> {
+        Self::programs_before(is_nvcc_name, words)
+    }
+
+    /// The same up to a program of another kind, told by its file name.
+    pub fn programs_before(is_it: impl Fn(&[u8]) -> bool, words: &'a [OsString]) -> Option<(Self, &'a [OsString])> {
         let mut changes = Vec::new();
         let mut rest = words;
         loop {
             let (program, after) = rest.split_first()?;
-            if is_nvcc_name(file_name(program)) {
+            if is_it(file_name(program)) {
                 let programs = &words[..words.len() - rest.len()];
                 return Some((Self { assignments: Vec::new(), programs, changes }, rest));
             }

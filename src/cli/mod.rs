@@ -3,6 +3,7 @@
 mod call;
 mod commands;
 mod front;
+mod placing;
 mod record;
 mod slim;
 mod wrap;
@@ -25,7 +26,7 @@ pub fn run(argv: Vec<OsString>, env: Env) -> ExitCode {
     let (words, told) = Told::take(&argv);
     let result = match Call::from_argv(&words) {
         Call::Own => return commands::run(&argv, &env),
-        Call::Launcher(assignments, words) => wrap::launcher(&assignments, words, &env),
+        Call::Launcher(assignments, words) => wrap::launcher(&assignments, words, &told, &env),
         Call::Nvcc(call) => wrap::wrap(&call, &told, &env),
         Call::Mistake(error) => Err(error),
     };

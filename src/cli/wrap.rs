@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use super::record::{Looked, Record};
-use super::{NvccCall, front, slim, tell};
+use super::{NvccCall, front, placing, slim, tell};
 use crate::analysis;
 use crate::launch::Launch;
 use crate::nvcc::NotUnderstood;
@@ -17,7 +17,7 @@ use crate::settings::{Mode, Settings, Told};
 use crate::{Env, Error, report};
 
 /// Runs a program that is no nvcc.
-pub fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString], env: &Env) -> Result<ExitCode, Error> {
+pub fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString], told: &Told, env: &Env) -> Result<ExitCode, Error> {
     let Some((program, args)) = words.split_first() else { return Err(Error::NoCommand) };
     if front::hides_device_link(words) && !Chain::from_env(env).is_inner() {
         let settings = Settings::from_env(env);
@@ -28,6 +28,9 @@ pub fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString], env: &Env)
     }
     let mut launch = Launch::new(program, args);
     launch.set = owned(assignments);
+    if let Some(kept) = placing::program(&mut launch, assignments, words, told, env)? {
+        return launch.run(kept.interrupts, kept.directory);
+    }
     Err(match launch.exec() {
         Error::Run { program, source } if source.kind() == std::io::ErrorKind::NotFound => Error::NoProgram { program },
         other => other,
@@ -39,12 +42,12 @@ fn owned(assignments: &[(&OsStr, &OsStr)]) -> Vec<(OsString, OsString)> {
 }
 
 /// A call with nvcc's words, ready to run as it was given.
-struct Untouched {
-    launch: Launch,
+pub(super) struct Untouched {
+    pub(super) launch: Launch,
     /// How many of the launch's words stand before nvcc's.
-    before: usize,
+    pub(super) before: usize,
     /// The real nvcc; with programs in front, as far as it is known.
-    nvcc: PathBuf,
+    pub(super) nvcc: PathBuf,
     /// Whether another shim has been through.
     inner: bool,
 }
@@ -114,15 +117,20 @@ pub fn wrap(call: &NvccCall<'_>, told: &Told, env: &Env) -> Result<ExitCode, Err
     let cured = slimming.and_then(|()| cured(call, env, &looked, &settings, &untouched));
     let record = Record { started, nvcc, told, args: call.args, env, mode: settings.mode };
     quietly(|| record.write(settings.report.as_deref(), &looked, cured.as_ref().map(Option::is_some)));
-    match cured {
-        Ok(Some((launch, None))) => Err(launch.exec()),
-        Ok(Some((launch, Some(kept)))) => launch.run(kept.interrupts, kept.directory),
-        Ok(None) => Err(untouched.launch.exec()),
-        Err(error @ Error::Strict(_)) => Err(error),
+    let (mut launch, kept) = match cured {
+        Ok(Some(cured)) => cured,
+        Ok(None) => (untouched.launch.clone(), None),
+        Err(error @ Error::Strict(_)) => return Err(error),
         Err(error) => {
             warn(&settings, &format!("{error}; the command runs as it was given"))?;
-            Err(untouched.launch.exec())
+            (untouched.launch.clone(), None)
         }
+    };
+    let placed = placing::nvcc(&mut launch, &untouched, env, &settings)?;
+    match (kept, placed) {
+        (None, None) => Err(launch.exec()),
+        (Some(kept), None) | (None, Some(kept)) => launch.run(kept.interrupts, kept.directory),
+        (Some(kept), Some(placed)) => launch.run(kept.interrupts, (kept.directory, placed)),
     }
 }
 
@@ -194,7 +202,7 @@ pub(super) fn warn(settings: &Settings, text: &str) -> Result<(), Error> {
 }
 
 /// `DLINK_SHIM_LOG` is a tracing filter: `info`, or `dlink_shim=debug`.
-fn start_log(env: &Env) {
+pub(super) fn start_log(env: &Env) {
     use tracing_subscriber::prelude::*;
     let Some(filter) = env.get("DLINK_SHIM_LOG").and_then(|v| v.to_str()?.parse::<tracing_subscriber::filter::Targets>().ok()) else {
         return;

@@ -51,7 +51,7 @@ pub struct DeviceLink {
 
 /// Phase options under which nvcc runs no nvlink, or nvlink's result gets no stub (`-cubin`, `-fatbin`, `-r`), or the
 /// output is text that build systems parse (`--dryrun`).
-const OTHER_PHASES: &[&str] = &[
+pub(crate) const OTHER_PHASES: &[&str] = &[
     "clean-targets",
     "compile",
     "cubin",

@@ -83,6 +83,18 @@ pub const ALL: &[Described] = &[
         help: "Compresses device code, in compilations and device links that don't choose for themselves. size: --compress-mode=size with CUDA 13 and later. all, and size before that: -Xfatbin=-compress-all.",
     },
     Described {
+        name: "DLINK_SHIM_PLACE",
+        values: "auto|always|never",
+        default: Some("auto"),
+        help: "Whether host links get their device code placed last, clear of the 2 GiB limit. auto: those that come near it.",
+    },
+    Described {
+        name: "DLINK_SHIM_PLACE_LIMIT",
+        values: "BYTES",
+        default: Some("1.8G"),
+        help: "How many bytes of allocated sections are near the limit; K, M and G may follow.",
+    },
+    Described {
         name: "DLINK_SHIM_LOG",
         values: "FILTER",
         default: None,

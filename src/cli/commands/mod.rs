@@ -5,6 +5,7 @@ mod doctor;
 mod explain;
 mod generate;
 mod inspect;
+mod link_script;
 mod pages;
 mod report;
 mod size;
@@ -33,13 +34,14 @@ enum Command {
     Explain(explain::Explain),
     Generate(generate::Generate),
     Inspect(inspect::Inspect),
+    LinkScript(link_script::LinkScript),
     Report(report::Report),
     Size(size::Size),
 }
 
 /// The names that are commands and so can't be launched by their bare name. A list of its own, since every wrapped call asks
 /// and building clap's costs more than the call.
-pub const NAMES: &[&str] = &["audit", "doctor", "explain", "generate", "help", "inspect", "report", "size"];
+pub const NAMES: &[&str] = &["audit", "doctor", "explain", "generate", "help", "inspect", "link-script", "report", "size"];
 
 /// All that clap knows of us: for parsing, help, completions and man pages alike.
 fn command() -> clap::Command {
@@ -68,6 +70,7 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
         Command::Explain(explain) => explain.run(env),
         Command::Generate(generate) => generate.run(env),
         Command::Inspect(inspect) => inspect.run(env),
+        Command::LinkScript(script) => script.run(env),
         Command::Report(report) => report.run(env),
         Command::Size(size) => size.run(env),
     };
