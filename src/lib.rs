@@ -1,11 +1,13 @@
 //! dlink-shim reads an nvcc device-link command, looks into what it links, decides per unit, and hands nvcc a line that
 //! can't starve a registration.
 //!
-//! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`settings`] (what we were told), [`nvcc`] (the command line,
-//! losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
-//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). [`report`] shows plans and whole builds, [`doctor`] how dlink-shim is wired in. [`host_link`] keeps
-//! host links clear of the 2 GiB limit.
-//! [`archs`] leaves out and compresses device code on request; [`size`] says where its bytes are.
+//! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`settings`] (what we were told),
+//! [`nvcc`] (the command line, losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
+//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). On request [`archs`] leaves out and compresses device
+//! code, and [`host_link`] keeps big host links clear of the 2 GiB limit.
+//!
+//! The other exits: [`report`] shows plans and whole builds, [`audit`] and [`inspection`] what is built, [`size`] where its bytes
+//! are, [`doctor`] how dlink-shim is wired in.
 #![deny(unsafe_code)]
 
 #[forbid(unsafe_code)]

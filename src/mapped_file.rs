@@ -33,6 +33,14 @@ impl MappedFile {
         let map = unsafe { memmap2::Mmap::map(&file)? };
         Ok(Self::Map(map))
     }
+
+    /// Says that single pages will be touched far apart, so that the system does not map their neighbours too.
+    pub fn sparse(&self) {
+        if let Self::Map(map) = self {
+            // Only advice: without it the same pages are read.
+            let _ = map.advise(memmap2::Advice::Random);
+        }
+    }
 }
 
 impl Deref for MappedFile {

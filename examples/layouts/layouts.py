@@ -35,6 +35,10 @@ LAYOUTS = {
         ("dlink", 0, "core", "s.o d.o"), ("so", "libcore.so", "s.o d.o core_dl.o"),
         ("dlink", 0, "first", "q1.o -L. -lsd_nv"), ("so", "libfirst.so", "q1.o first_dl.o -lcore"),
         ("dlink", 1, "second", "q2.o -L. -lsd_nv"), ("so", "libsecond.so", "q2.o second_dl.o -lcore")]),
+    "L2-nv": dict(about="as L2, and the host links get the archive as well", expect=["s", "d", "q1", "q2"], orders=[["libcore.so"] + o for o in PLUGINS] + PLUGINS, steps=[
+        ("dlink", 0, "core", "s.o d.o"), ("so", "libcore.so", "s.o d.o core_dl.o"),
+        ("dlink", 0, "first", "q1.o -L. -lsd_nv"), ("so", "libfirst.so", "q1.o first_dl.o -lcore -lsd_nv"),
+        ("dlink", 1, "second", "q2.o -L. -lsd_nv"), ("so", "libsecond.so", "q2.o second_dl.o -lsd_nv -lcore")]),
     "L3": dict(about="static archive in two shared libraries", expect=["s", "p1", "p2"], orders=PLUGINS, steps=[
         ("dlink", 0, "first", "p1.o libs.a"), ("so", "libfirst.so", "p1.o first_dl.o libs.a"),
         ("dlink", 1, "second", "p2.o libs.a"), ("so", "libsecond.so", "p2.o second_dl.o libs.a")]),

@@ -1,5 +1,7 @@
 //! Containers and what is in them.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::{Container, Depth, Image, Section, Symbol};
 use crate::object::fatbin::{self, Compression, Entry, Kind};
 use crate::object::{cubin, ptx, symbols};
@@ -8,11 +10,14 @@ const SUFFIX_A: u32 = 0x10_0000;
 const SUFFIX_F: u32 = 0x20_0000;
 /// PTX headers are short; this much is searched for one.
 const HEAD: usize = 4096;
+/// Unpacked bytes from which on threads are worth their start.
+const SPREAD: u64 = 1 << 20;
 
 /// The containers of a section and how many bytes were understood; `None` when there are none.
 pub fn section(name: &str, data: &[u8], depth: Depth, flaws: &mut Vec<String>) -> Option<(Section, usize)> {
     let mut section = Section { name: name.to_owned(), containers: Vec::new() };
     let mut read = 0;
+    let mut entries = Vec::new();
     for container in fatbin::containers(data) {
         let container = match container {
             Ok(container) => container,
@@ -21,10 +26,10 @@ pub fn section(name: &str, data: &[u8], depth: Depth, flaws: &mut Vec<String>) -
                 break;
             }
         };
-        let mut shown = Container { offset: container.offset as u64, images: Vec::new() };
+        let shown = Container { offset: container.offset as u64, images: Vec::new() };
         for entry in container.entries() {
             match entry {
-                Ok(entry) => entry_images(&entry, depth, &mut shown.images),
+                Ok(entry) => entries.push((section.containers.len(), entry)),
                 Err(broken) => {
                     flaws.push(format!("{name}: {} at offset {:#x}", broken.what, broken.offset).trim_start_matches(": ").to_owned());
                 }
@@ -33,7 +38,41 @@ pub fn section(name: &str, data: &[u8], depth: Depth, flaws: &mut Vec<String>) -
         read = container.end();
         section.containers.push(shown);
     }
+    for (container, images) in each(&entries, depth) {
+        section.containers[container].images.extend(images);
+    }
     (!section.containers.is_empty()).then_some((section, read))
+}
+
+/// The images of each entry, with the number of its container. What has to be unpacked is spread over all processors.
+fn each(entries: &[(usize, Entry<'_>)], depth: Depth) -> Vec<(usize, Vec<Image>)> {
+    let images = |(container, entry): &(usize, Entry<'_>)| {
+        let mut images = Vec::new();
+        entry_images(entry, depth, &mut images);
+        (*container, images)
+    };
+    let bytes: u64 = entries.iter().map(|(_, e)| e.unpacked()).fold(0, u64::saturating_add);
+    if depth == Depth::Images || bytes < SPREAD {
+        return entries.iter().map(images).collect();
+    }
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(entries.len().max(1));
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(entry) = entries.get(at) else { return done };
+            done.push((at, images(entry)));
+        }
+    };
+    let mut all = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = work();
+        all.extend(others.into_iter().flat_map(|thread| thread.join().unwrap_or_default()));
+        all
+    });
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, images)| images).collect()
 }
 
 fn entry_images(entry: &Entry<'_>, depth: Depth, into: &mut Vec<Image>) {

@@ -151,6 +151,9 @@ pub struct Symbol {
 /// [`Inspected::flaws`].
 pub fn inspect(path: &Path, depth: Depth) -> Result<Inspected, Error> {
     let map = MappedFile::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    if depth == Depth::Images {
+        map.sparse();
+    }
     bytes(&map, path, depth).ok_or_else(|| Error::Usage(format!("{}: no file that can hold device code", path.display())))
 }
 

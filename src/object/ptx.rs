@@ -67,6 +67,17 @@ fn statements(text: &[u8]) -> Vec<(Vec<u8>, bool)> {
     let mut at = 0;
     while at < text.len() {
         let rest = &text[at..];
+        // Most of a module is bodies, of which only brackets, strings and comments matter.
+        if depth > 0 {
+            match rest.iter().position(|&b| matches!(b, b'{'..=b'}' | b'('..=b')' | b'['..=b']' | b'"' | b'/')) {
+                Some(0) => {}
+                Some(next) => {
+                    at += next;
+                    continue;
+                }
+                None => break,
+            }
+        }
         let skip = if rest.starts_with(b"//") {
             rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len())
         } else if rest.starts_with(b"/*") {
@@ -77,7 +88,7 @@ fn statements(text: &[u8]) -> Vec<(Vec<u8>, bool)> {
             0
         };
         if skip > 0 {
-            current.push(b' ');
+            space(&mut current);
             at += skip;
             continue;
         }
@@ -90,7 +101,7 @@ fn statements(text: &[u8]) -> Vec<(Vec<u8>, bool)> {
             }
             b'}' | b')' | b']' => {
                 depth = depth.saturating_sub(1);
-                current.push(b' ');
+                space(&mut current);
                 if depth == 0 && rest[0] == b'}' {
                     current.clear();
                 }
@@ -99,6 +110,7 @@ fn statements(text: &[u8]) -> Vec<(Vec<u8>, bool)> {
             b';' => out.push((std::mem::take(&mut current), false)),
             // `.version`, `.target` and `.address_size` end with the line.
             b'\n' if is_directive(&current) => current.clear(),
+            byte if byte.is_ascii_whitespace() => space(&mut current),
             byte => current.push(byte),
         }
         at += 1;
@@ -106,9 +118,15 @@ fn statements(text: &[u8]) -> Vec<(Vec<u8>, bool)> {
     out
 }
 
+/// One space between words, and none before the first.
+fn space(statement: &mut Vec<u8>) {
+    if !matches!(statement.last(), None | Some(b' ')) {
+        statement.push(b' ');
+    }
+}
+
 fn is_directive(statement: &[u8]) -> bool {
-    let text = statement.trim_ascii_start();
-    [&b".version"[..], b".target", b".address_size", b".file", b".loc", b".section"].iter().any(|d| text.starts_with(d))
+    [&b".version"[..], b".target", b".address_size", b".file", b".loc", b".section"].iter().any(|d| statement.starts_with(d))
 }
 
 #[cfg(test)]

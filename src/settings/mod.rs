@@ -71,18 +71,6 @@ pub const ALL: &[Described] = &[
         help: "Each device link adds one line of JSON to FILE, also under `make -j`; `dlink-shim report FILE` reads it. Use an absolute path: a relative one is taken from the directory in which each command runs.",
     },
     Described {
-        name: "DLINK_SHIM_ARCHS",
-        values: "LIST|one-per-major|cover:LIST",
-        default: None,
-        help: "Leaves GPU architectures out of compilations and device links. one-per-major: machine code of the lowest minor, which runs on the higher ones. LIST (`80,90`): these, and whatever is the only code for some GPU. With both, every GPU that was served still is. cover:LIST: what these GPUs need, and no more. Embedded GPUs, PTX and suffixes (90a) are minded. What was dropped: DLINK_SHIM_LOG=info, or explain.",
-    },
-    Described {
-        name: "DLINK_SHIM_COMPRESS",
-        values: "size|all",
-        default: None,
-        help: "Compresses device code, in compilations and device links that don't choose for themselves. size: --compress-mode=size with CUDA 13 and later. all, and size before that: -Xfatbin=-compress-all.",
-    },
-    Described {
         name: "DLINK_SHIM_PLACE",
         values: "auto|always|never",
         default: Some("auto"),
@@ -93,6 +81,18 @@ pub const ALL: &[Described] = &[
         values: "BYTES",
         default: Some("1.8G"),
         help: "How many bytes of allocated sections are near the limit; K, M and G may follow.",
+    },
+    Described {
+        name: "DLINK_SHIM_ARCHS",
+        values: "LIST|one-per-major|cover:LIST",
+        default: None,
+        help: "Leaves GPU architectures out of compilations and device links. one-per-major: machine code of the lowest minor, which runs on the higher ones. LIST (`80,90`): these, and whatever is the only code for some GPU. With both, every GPU that was served still is. cover:LIST: what these GPUs need, and no more. Embedded GPUs, PTX and suffixes (90a) are minded. What was dropped: DLINK_SHIM_LOG=info, or explain.",
+    },
+    Described {
+        name: "DLINK_SHIM_COMPRESS",
+        values: "size|all",
+        default: None,
+        help: "Compresses device code, in compilations and device links that don't choose for themselves. size: --compress-mode=size with CUDA 13 and later. all, and size before that: -Xfatbin=-compress-all.",
     },
     Described {
         name: "DLINK_SHIM_LOG",
