@@ -96,7 +96,12 @@ fn a_link_command_an_archive_and_its_objects_give_the_same() {
     let Some(()) = library(&scratch) else { return };
     scratch.write("words.rsp", "-Wl,--whole-archive,libk.a\n\"d.o\"");
     let objects = json(scratch.path(), &["one.o", "two.o", "d.o"])["link"].clone();
-    for command in ["g++ -shared one.o two.o d.o -o x.so", "g++ @words.rsp -o d.o", "g++ -shared -o x.so -Xlinker d.o -L . -lk -lnope"] {
+    for command in [
+        "g++ -shared one.o two.o d.o -o x.so",
+        "g++ @words.rsp -o x.so",
+        "ld.lld -shared one.o two.o d.o -o d.o",
+        "g++ -shared -o x.so -Xlinker d.o -L . -lk -lnope",
+    ] {
         // A shared library of the name would win, as with a linker.
         if command.contains("-lk") {
             std::fs::remove_file(scratch.join("libk.so")).unwrap();
