@@ -170,7 +170,8 @@ class Bench:
         return done, time.time() - start
 
     def expect_overflow(self, done, what):
-        if not self.over:
+        # lld reads a 32-bit reference of aarch64 as signed or unsigned, so there it reaches 4 GiB.
+        if not self.over or (self.args.cross and done.returncode == 0):
             return "links" if done.returncode == 0 else sys.exit(done.stdout)
         line = next((l for l in done.stdout.splitlines() if OVERFLOW.search(l) and "warning" not in l), None)
         if done.returncode == 0 or line is None:
@@ -220,7 +221,8 @@ class Bench:
         print(f"  dlink-shim: links in {seconds:.0f} s, {library.stat().st_size / GIB:.2f} GiB")
         self.whole(linker, library)
         library.unlink()
-        return f"{linker.partition(':')[0]:6} {stock:10} links, loads, registers, passes its self-test, before and after strip"
+        works = "links, device code last, before and after strip (not run)" if self.args.cross else "links, loads, registers, passes its self-test, before and after strip"
+        return f"{linker.partition(':')[0]:6} {stock:10} {works}"
 
     def cmake(self, linker, module):
         """The CMake project with Ninja: stock, then with the launcher, or with the module alone."""
