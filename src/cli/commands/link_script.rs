@@ -7,10 +7,15 @@ use super::say;
 use crate::host_link::{Linker, remedy};
 use crate::{Env, Error};
 
-/// Writes the linker script that keeps device code out of the way of 32-bit references, and prints the words for the link
+/// Writes the linker script for links over 2 GiB
 ///
-/// `LDFLAGS += $(shell dlink-shim link-script -o fatbins-last.ld)` in a Makefile.
+/// The script keeps device code out of the way of 32-bit references. What is printed are the words for the link.
 #[derive(clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  dlink-shim link-script -o fatbins-last.ld            GNU ld, lld
+  dlink-shim link-script --linker mold                 words only
+  LDFLAGS += $(shell dlink-shim link-script -o fatbins-last.ld)    in a Makefile")]
 pub struct LinkScript {
     /// The linker: bfd (GNU ld), lld, mold or gold
     #[arg(long, default_value = "bfd")]
