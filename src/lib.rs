@@ -9,6 +9,8 @@
 #[forbid(unsafe_code)]
 pub mod analysis;
 #[forbid(unsafe_code)]
+pub mod audit;
+#[forbid(unsafe_code)]
 pub mod cli;
 #[forbid(unsafe_code)]
 pub mod doctor;
@@ -16,6 +18,8 @@ pub mod doctor;
 pub mod env;
 #[forbid(unsafe_code)]
 mod error;
+#[forbid(unsafe_code)]
+pub mod inspection;
 #[forbid(unsafe_code)]
 pub mod launch;
 #[forbid(unsafe_code)]

@@ -22,7 +22,8 @@ fn matrix(version: &str, words: &[&str]) {
     let Some(nvcc) = toolkit::nvcc(version) else { return };
     let scratch = Scratch::new();
     let mut command = script(&nvcc, &scratch);
-    command.args(words);
+    let rows = scratch.join("rows.json");
+    command.args(words).arg("--json").arg(&rows);
     command.arg(format!("--flags={}", toolkit::flags(version).join(" ")));
     let output = command.output().unwrap();
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -35,6 +36,8 @@ fn matrix(version: &str, words: &[&str]) {
     // A table in which plain nvcc has no fault proves nothing.
     let faults = table.lines().filter(|l| l.contains(" no ")).count();
     assert!(faults > 10, "nvcc {version}: {faults} faults only\n{table}");
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&std::fs::read(rows).unwrap()).unwrap();
+    support::audited::says_what_the_probe_sees(version, scratch.path(), &rows);
 }
 
 /// Those of the named linkers that are installed.
@@ -66,7 +69,7 @@ fn layouts_on_nvcc_13_5() {
 #[test]
 fn layouts_under_link_flags_visibility_strip_partial_links_and_clang() {
     let clang = if toolkit::has("clang++") { ",clang" } else { "" };
-    matrix("13.0", &["--variants", &format!("hidden,Bsymbolic,as-needed,gc-sections,stripped,O2,ld-r{clang}")]);
+    matrix("13.0", &["--variants", &format!("hidden,Bsymbolic,as-needed,gc-sections,stripped,relr,O2,ld-r{clang}")]);
 }
 
 #[test]

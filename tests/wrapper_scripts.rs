@@ -38,3 +38,34 @@ fn the_scram_lines_put_the_shim_before_nvcc() {
     command.current_dir(scene.path()).env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
     assert_eq!(stand_in.reached(command).words(), ["-dlink", "plug.o", "-LL"]);
 }
+
+#[test]
+fn the_install_script_lays_out_a_prefix_whose_parts_find_each_other() {
+    let scratch = support::Scratch::new();
+    let prefix = scratch.join("pre fix");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("wrapper-scripts/install.sh");
+    support::must(std::process::Command::new("sh").arg(&script).arg(&prefix).arg(SHIM));
+    for file in [
+        "bin/dlink-shim",
+        "lib/cmake/DlinkShim/DlinkShim.cmake",
+        "lib/cmake/DlinkShim/DlinkShimConfig.cmake",
+        "lib/dlink-shim/nvcc",
+        "share/bash-completion/completions/dlink-shim",
+        "share/fish/vendor_completions.d/dlink-shim.fish",
+        "share/man/man1/dlink-shim-audit.1",
+        "share/man/man1/dlink-shim.1",
+        "share/zsh/site-functions/_dlink-shim",
+    ] {
+        assert!(std::fs::metadata(prefix.join(file)).is_ok_and(|m| m.is_file() && m.len() > 0), "{file}");
+    }
+    // The installed nvcc is the shim, and no symlink.
+    assert!(!prefix.join("lib/dlink-shim/nvcc").is_symlink());
+    let stand_in = StandIn::new();
+    let mut command = support::clean(std::process::Command::new(prefix.join("lib/dlink-shim/nvcc")));
+    command.arg("--version").env("DLINK_SHIM_NVCC", &stand_in.nvcc);
+    assert_eq!(stand_in.reached(command).words(), ["--version"]);
+    // Again over itself.
+    support::must(std::process::Command::new("sh").arg(&script).arg(&prefix).arg(SHIM));
+    let failed = std::process::Command::new("sh").arg(&script).arg(&prefix).arg("/no/such").output().unwrap();
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("/no/such is no program"), "{failed:?}");
+}

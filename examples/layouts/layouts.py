@@ -77,7 +77,7 @@ VARIANTS = {
     "plain": dict(), "local": dict(local=True),
     "hidden": dict(compile="-Xcompiler -fvisibility=hidden -DHIDDEN"),
     "Bsymbolic": dict(link="-Wl,-Bsymbolic"), "as-needed": dict(link="-Wl,--as-needed"), "gc-sections": dict(link="-Wl,--gc-sections"),
-    "stripped": dict(strip=True), "O2": dict(dlink="-Xcompiler -O2"), "ld-r": dict(join=True), "clang": dict(dlink="-ccbin clang++"),
+    "stripped": dict(strip=True), "relr": dict(link="-Wl,-z,pack-relative-relocs", strip=True), "O2": dict(dlink="-Xcompiler -O2"), "ld-r": dict(join=True), "clang": dict(dlink="-ccbin clang++"),
     "dlto": dict(compile="-dlto", dlink="-dlto"),
 }
 

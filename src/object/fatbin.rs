@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::io::Read;
+use std::ops::Range;
 
 /// The container's magic.
 pub const MAGIC: u32 = 0xBA55_ED50;
@@ -12,6 +13,8 @@ pub const LTO_MAGIC: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
 
 const HEADER: usize = 16;
 const ENTRY: usize = 64;
+/// The kind of an entry that holds several images.
+pub const CONCATENATED: u16 = 0x100;
 /// No image of a real build comes near it; a header that says more is not believed.
 const MAX_IMAGE: u64 = 1 << 30;
 
@@ -43,6 +46,19 @@ impl Kind {
     }
 }
 
+/// How a payload is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// One LZ4 block.
+    Lz4,
+    /// One zstd frame.
+    Zstd,
+    /// In a way that is not known: these flag bits say so.
+    Unknown(u32),
+}
+
 /// One image in its plain form, handed to the visitor of [`images`].
 pub struct Image<'a> {
     /// What it is.
@@ -53,56 +69,179 @@ pub struct Image<'a> {
     pub bytes: Option<&'a [u8]>,
 }
 
+/// A container, as far as it is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Container<'a> {
+    /// Where it starts in the section.
+    pub offset: usize,
+    /// Its entries' bytes.
+    bytes: &'a [u8],
+    /// Where `bytes` starts in the section.
+    start: usize,
+    /// It says that it is longer than the section.
+    cut: bool,
+}
+
+/// One entry of a container.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// Where it starts in the section.
+    pub offset: usize,
+    header: &'a [u8],
+    payload: &'a [u8],
+}
+
+/// A place at which the data does not follow the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Offset in the section.
+    pub offset: usize,
+    /// What is wrong there.
+    pub what: &'static str,
+}
+
+/// The containers that follow each other in `section`; the last item is an error where the data breaks off.
+pub fn containers(section: &[u8]) -> impl Iterator<Item = Result<Container<'_>, Broken>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        // Sections may be padded between containers (aarch64 aligns them to 256).
+        let offset = at + section.get(at..)?.iter().position(|&b| b != 0)?;
+        let rest = &section[offset..];
+        at = section.len();
+        if u32_at(rest, 0) != Some(MAGIC) {
+            return Some(Err(Broken { offset, what: "no fatbin container" }));
+        }
+        let (Some(header), Some(size)) = (u16_at(rest, 6), u64_at(rest, 8)) else {
+            return Some(Err(Broken { offset, what: "a fatbin container's header is cut off" }));
+        };
+        let header = usize::from(header).max(HEADER);
+        let end = usize::try_from(size).ok().and_then(|s| s.checked_add(header)).filter(|&end| end <= rest.len());
+        if let Some(end) = end {
+            at = offset + end;
+        }
+        let bytes = rest.get(header..end.unwrap_or(rest.len())).unwrap_or_default();
+        Some(Ok(Container { offset, bytes, start: offset + header, cut: end.is_none() }))
+    })
+}
+
+impl<'a> Container<'a> {
+    /// Where it ends in the section.
+    pub fn end(&self) -> usize {
+        self.start + self.bytes.len()
+    }
+
+    /// The entries; the last item is an error where the data breaks off.
+    pub fn entries(self) -> impl Iterator<Item = Result<Entry<'a>, Broken>> {
+        let (mut rest, mut offset, mut over) = (self.bytes, self.start, false);
+        std::iter::from_fn(move || {
+            if over || rest.is_empty() {
+                let cut = self.cut && !std::mem::replace(&mut over, true);
+                return cut.then_some(Err(Broken { offset, what: "a fatbin container is cut off" }));
+            }
+            let broken = |what| Some(Err(Broken { offset, what }));
+            over = true;
+            let (Some(header), Some(padded)) = (u32_at(rest, 4), u64_at(rest, 8)) else {
+                return broken("a fatbin entry's header is cut off");
+            };
+            let header = header as usize;
+            let end = usize::try_from(padded).ok().and_then(|p| p.checked_add(header));
+            let Some(payload) = end.filter(|_| header >= ENTRY).and_then(|end| rest.get(header..end)) else {
+                return broken("a fatbin entry is cut off, or its sizes are wrong");
+            };
+            over = false;
+            let entry = Entry { offset, header: &rest[..header], payload };
+            rest = &rest[header + payload.len()..];
+            offset += header + payload.len();
+            Some(Ok(entry))
+        })
+    }
+}
+
+impl<'a> Entry<'a> {
+    fn u32(&self, at: usize) -> u32 {
+        u32_at(self.header, at).unwrap_or(0)
+    }
+    /// The number of the kind; 0x100 is a `-concat` entry, whose images [`Entry::parts`] gives.
+    pub fn number(&self) -> u16 {
+        u16_at(self.header, 0).unwrap_or(0)
+    }
+    /// What the image is.
+    pub fn kind(&self) -> Kind {
+        Kind::from_number(self.number())
+    }
+    /// The number of the architecture.
+    pub fn arch(&self) -> u32 {
+        self.u32(0x1c)
+    }
+    /// All flag bits.
+    pub fn flags(&self) -> u32 {
+        self.u32(0x28)
+    }
+    /// How the payload is packed.
+    pub fn compression(&self) -> Compression {
+        match self.flags() & (FLAG_LZ4 | FLAG_ZSTD | FLAG_OTHER_COMPRESSION) {
+            0 => Compression::None,
+            FLAG_LZ4 => Compression::Lz4,
+            FLAG_ZSTD => Compression::Zstd,
+            other => Compression::Unknown(other),
+        }
+    }
+    /// Bytes of the payload in the file, less padding where that is known.
+    pub fn stored(&self) -> u64 {
+        match self.u32(0x10) {
+            0 => self.payload.len() as u64,
+            exact => u64::from(exact).min(self.payload.len() as u64),
+        }
+    }
+    /// Bytes of the payload when unpacked, as its header says.
+    pub fn unpacked(&self) -> u64 {
+        u64_at(self.header, 0x38).filter(|&s| s != 0).unwrap_or(self.payload.len() as u64)
+    }
+    /// The source file, where the compiler was told to write it (`-lineinfo`, `-G`).
+    pub fn identifier(&self) -> Option<&'a [u8]> {
+        let (at, length) = (self.u32(0x20) as usize, self.u32(0x24) as usize);
+        self.header.get(at..at.checked_add(length)?).filter(|name| at != 0 && !name.is_empty())
+    }
+    /// The payload in its plain form; `None` when it can't be decompressed.
+    pub fn plain(&self) -> Option<Cow<'a, [u8]>> {
+        decompress(self.header, self.payload)
+    }
+    /// The images of a `-concat` entry, headers only; `None` when the table is broken.
+    pub fn parts(&self) -> Option<Vec<Part>> {
+        parts(self.header)
+    }
+    fn visit(&self, visit: &mut dyn FnMut(Image<'_>)) {
+        let plain = self.plain();
+        let bytes = plain.as_deref();
+        if self.number() == CONCATENATED {
+            let found = bytes.zip(self.parts()).map(|(bytes, parts)| {
+                parts.iter().all(|part| {
+                    let image = bytes.get(part.range.clone());
+                    visit(Image { kind: part.kind, arch: part.arch, bytes: image });
+                    image.is_some()
+                })
+            });
+            if found.is_none() {
+                visit(Image { kind: self.kind(), arch: self.arch(), bytes: None });
+            }
+            return;
+        }
+        visit(Image { kind: self.kind(), arch: self.arch(), bytes });
+    }
+}
+
 /// Calls `visit` with every image of the containers that follow each other in `section`.
 ///
 /// Returns false when the data broke off or did not follow the format: what was visited is then not all there is.
 pub fn images(section: &[u8], visit: &mut dyn FnMut(Image<'_>)) -> bool {
-    let mut rest = section;
-    loop {
-        // Sections may be padded between containers (aarch64 aligns them to 256).
-        let Some(start) = rest.iter().position(|&b| b != 0) else { return true };
-        rest = &rest[start..];
-        if u32_at(rest, 0) != Some(MAGIC) {
-            return false;
-        }
-        let (Some(header), Some(size)) = (u16_at(rest, 6), u64_at(rest, 8)) else { return false };
-        let header = usize::from(header);
-        let Some(end) = usize::try_from(size).ok().and_then(|s| s.checked_add(header)) else { return false };
-        let Some(entries) = rest.get(header.max(HEADER)..end) else { return false };
-        if !container(entries, visit) {
-            return false;
-        }
-        rest = &rest[end..];
-    }
+    containers(section).all(|container| container.is_ok_and(|c| images_of(c, visit)))
 }
 
-fn container(mut entries: &[u8], visit: &mut dyn FnMut(Image<'_>)) -> bool {
-    while !entries.is_empty() {
-        let (Some(header), Some(padded)) = (u32_at(entries, 4), u64_at(entries, 8)) else { return false };
-        let header = header as usize;
-        let Some(end) = usize::try_from(padded).ok().and_then(|p| p.checked_add(header)) else { return false };
-        let (true, Some(payload)) = (header >= ENTRY, entries.get(header..end)) else { return false };
-        entry(&entries[..header], payload, visit);
-        entries = &entries[end..];
-    }
-    true
+/// The same for one container.
+pub fn images_of(container: Container<'_>, visit: &mut dyn FnMut(Image<'_>)) -> bool {
+    container.entries().all(|entry| entry.map(|e| e.visit(visit)).is_ok())
 }
 
-fn entry(header: &[u8], payload: &[u8], visit: &mut dyn FnMut(Image<'_>)) {
-    let kind = u16_at(header, 0).unwrap_or(0);
-    let arch = u32_at(header, 0x1c).unwrap_or(0);
-    let plain = decompress(header, payload);
-    let bytes = plain.as_deref();
-    if kind == 0x100 {
-        if bytes.and_then(|b| concatenated(header, b, visit)).is_none() {
-            visit(Image { kind: Kind::Unknown(kind), arch, bytes: None });
-        }
-        return;
-    }
-    visit(Image { kind: Kind::from_number(kind), arch, bytes });
-}
-
-/// The payload in its plain form; `None` when it can't be decompressed.
 fn decompress<'a>(header: &[u8], payload: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     let flags = u32_at(header, 0x28)?;
     let size = u64_at(header, 0x38)?;
@@ -132,17 +271,33 @@ fn decompress<'a>(header: &[u8], payload: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     (out.len() == size).then_some(Cow::Owned(out))
 }
 
-/// The images of a `-concat` entry (kind 0x100, new in 13.5): a table at the option offset describes them.
-fn concatenated(header: &[u8], payload: &[u8], visit: &mut dyn FnMut(Image<'_>)) -> Option<()> {
+/// An image inside a `-concat` entry.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What it is.
+    pub kind: Kind,
+    /// The number of its kind.
+    pub number: u16,
+    /// The number of its architecture.
+    pub arch: u32,
+    /// Its flag bits.
+    pub flags: u32,
+    /// Its place in the unpacked payload.
+    pub range: Range<usize>,
+}
+
+/// The table at the option offset of a `-concat` entry (kind 0x100, new in 13.5).
+fn parts(header: &[u8]) -> Option<Vec<Part>> {
     let table = header.get(u32_at(header, 0x14)? as usize..)?;
     let count = u32_at(table, 0)?;
-    let mut at = 8;
+    let mut parts = Vec::new();
+    let mut at: usize = 8;
     for _ in 0..count {
         let sub = table.get(at..)?;
         let start = u32_at(sub, 4)? as usize;
-        let end = start.checked_add(usize::try_from(u64_at(sub, 8)?).ok()?)?;
-        let image = payload.get(start..end)?;
-        visit(Image { kind: Kind::from_number(u16_at(sub, 0)?), arch: u32_at(sub, 0x1c)?, bytes: Some(image) });
+        let range = start..start.checked_add(usize::try_from(u64_at(sub, 8)?).ok()?)?;
+        let number = u16_at(sub, 0)?;
+        parts.push(Part { kind: Kind::from_number(number), number, arch: u32_at(sub, 0x1c)?, flags: u32_at(sub, 0x28)?, range });
         let tail = |offset: usize, length: usize| -> Option<usize> {
             let offset = u32_at(sub, offset)? as usize;
             if offset == 0 { Some(0) } else { offset.checked_add(u32_at(sub, length)? as usize)?.checked_add(1) }
@@ -153,7 +308,7 @@ fn concatenated(header: &[u8], payload: &[u8], visit: &mut dyn FnMut(Image<'_>))
         };
         at = at.checked_add(ENTRY.max(tail(0x20, 0x24)?).max(options).checked_next_multiple_of(8)?)?;
     }
-    Some(())
+    Some(parts)
 }
 
 fn u16_at(data: &[u8], at: usize) -> Option<u16> {

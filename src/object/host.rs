@@ -125,6 +125,39 @@ fn shared(file: &ElfFile64<Endianness>) -> Result<Shared, Flaw> {
     Ok(Shared { stubs, units, exported })
 }
 
+/// What a relocatable object gives to the host linker, and what it asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Names by which a reference from elsewhere can make the linker take the object: all but local ones, weak and hidden included.
+    /// Left out are wrapper records, which only a stub refers to, and gcc's `DW.ref.…`, which every object that refers to
+    /// one defines by itself.
+    pub defined: Vec<Vec<u8>>,
+    /// Names that are defined elsewhere.
+    pub undefined: HashSet<Vec<u8>>,
+}
+
+/// Reads a relocatable object's names.
+pub fn names(data: &[u8]) -> Result<Names, Flaw> {
+    let file = ElfFile64::<Endianness>::parse(data).map_err(flaw)?;
+    let mut names = Names::default();
+    for symbol in file.symbols().filter(|s| !s.is_local()) {
+        let name = symbol.name_bytes().map_err(flaw)?;
+        if symbol.is_undefined() {
+            names.undefined.insert(name.to_vec());
+        } else if !name.starts_with(WRAPPER) && !name.starts_with(b"DW.ref.") {
+            names.defined.push(name.to_vec());
+        }
+    }
+    Ok(names)
+}
+
+/// The names that a shared object exports.
+pub fn exported_names(data: &[u8]) -> Result<HashSet<Vec<u8>>, Flaw> {
+    let file = ElfFile64::<Endianness>::parse(data).map_err(flaw)?;
+    let exported = file.dynamic_symbols().filter(|s| !s.is_undefined());
+    exported.map(|s| s.name_bytes().map(<[u8]>::to_vec).map_err(flaw)).collect()
+}
+
 /// The NUL-ended strings of an id section; padding between them is zero.
 fn strings(data: &[u8]) -> Vec<Id> {
     data.split(|&b| b == 0).filter(|s| !s.is_empty() && *s != b"__NV_MODULE_ID").map(<[u8]>::to_vec).collect()

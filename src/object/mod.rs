@@ -103,7 +103,8 @@ impl Flaw {
         self.member = Some(String::from_utf8_lossy(name).into_owned());
         self
     }
-    fn at(self, path: &Path) -> Error {
+    /// The error that names the file.
+    pub fn at(self, path: &Path) -> Error {
         Error::Malformed { path: path.to_owned(), member: self.member, offset: self.offset, what: self.what }
     }
 }
@@ -113,7 +114,7 @@ impl Flaw {
 /// # Errors
 /// [`Error::Read`] if it can't be mapped, [`Error::Malformed`] if it breaks the format it claims.
 pub fn inspect(path: &Path) -> Result<Content, Error> {
-    let map = MappedFile::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let map = open(path)?;
     content(&map, path).map_err(|flaw| flaw.at(path))
 }
 
@@ -129,6 +130,25 @@ pub fn content(data: &[u8], path: &Path) -> Result<Content, Flaw> {
     Ok(if device { Content::Device } else { Content::Other })
 }
 
+/// The names in the host object of a member of the file at `path`.
+pub fn names(path: &Path, member: &Member) -> Result<host::Names, Error> {
+    let path = member.place.file.as_deref().unwrap_or(path);
+    let map = open(path)?;
+    let range = &member.place.range;
+    let range = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+    let bytes = range.and_then(|(start, end)| map.get(start..end)).ok_or_else(|| Flaw::new(0, "the member lies outside of the file"));
+    bytes.and_then(host::names).map_err(|flaw| flaw.at(path))
+}
+
+/// The names that the shared object at `path` exports.
+pub fn exported_names(path: &Path) -> Result<std::collections::HashSet<Vec<u8>>, Error> {
+    host::exported_names(&open(path)?).map_err(|flaw| flaw.at(path))
+}
+
+fn open(path: &Path) -> Result<MappedFile, Error> {
+    MappedFile::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+}
+
 /// Reads the device symbols of a member of the file at `path`.
 ///
 /// Code that can't be read (LTO-IR only, unknown kinds, broken entries) is reported through
@@ -136,7 +156,7 @@ pub fn content(data: &[u8], path: &Path) -> Result<Content, Flaw> {
 pub fn device_symbols(path: &Path, member: &Member) -> Result<DeviceSymbols, Error> {
     let Some(code) = &member.device_code else { return Ok(DeviceSymbols::default()) };
     let path = member.place.file.as_deref().unwrap_or(path);
-    let map = MappedFile::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let map = open(path)?;
     let start = member.place.range.start.saturating_add(code.start);
     let end = member.place.range.start.saturating_add(code.end);
     let bytes = usize::try_from(start).ok().zip(usize::try_from(end).ok()).and_then(|(s, e)| map.get(s..e));

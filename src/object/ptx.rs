@@ -2,46 +2,65 @@
 //!
 //! Compared with the cubins of the same sources (nvcc 13.0.88, 13.5.37), the sets are equal.
 
-use super::symbols::DeviceSymbols;
+use std::collections::HashSet;
 
-/// Adds the symbols of a PTX module to `into`; `None` when it does not look like PTX.
-pub fn read(text: &[u8], into: &mut DeviceSymbols) -> Option<()> {
+use super::symbols::{Class, DeviceSymbols, Symbol};
+
+/// Calls `visit` with every symbol of a PTX module; `None` when it does not look like PTX.
+pub fn symbols(text: &[u8], visit: &mut dyn FnMut(Symbol<'_>)) -> Option<()> {
     let end = text.iter().rposition(|&b| b != 0).map_or(0, |e| e + 1);
     let text = &text[..end];
-    if text.contains(&0) || !text.windows(8).any(|w| w == b".version") {
+    if memchr::memchr(0, text).is_some() || memchr::memmem::find(text, b".version").is_none() {
         return None;
     }
+    let statements = statements(text);
+    // A declaration of what the same module defines is no need; it may come before or after.
     let mut needs = Vec::new();
-    let mut defines = Vec::new();
-    for statement in statements(text) {
-        let mut words = statement.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
-        let linkage = words.next().unwrap_or_default();
-        if !matches!(linkage, b".extern" | b".visible" | b".weak" | b".common") {
-            continue;
-        }
+    let mut defined = HashSet::new();
+    for (statement, body) in &statements {
+        let mut words = statement.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty()).peekable();
+        let first = words.peek().copied().unwrap_or_default();
+        let linkage = if matches!(first, b".extern" | b".visible" | b".weak" | b".common") { first } else { b"" };
         let Some(space) = words.find(|w| matches!(*w, b".func" | b".entry" | b".global" | b".const" | b".shared")) else { continue };
         let Some(name) = words.find(|w| matches!(w[0], b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'$' | b'%')) else { continue };
-        match (linkage, space) {
-            (_, b".shared") => {}
-            (b".extern", _) => needs.push(name.to_vec()),
-            (_, b".global" | b".const") => {
-                into.variable(name);
-                defines.push(name.to_vec());
+        let class = match space {
+            b".entry" => Class::Kernel,
+            b".func" => Class::Function,
+            b".shared" => Class::Shared,
+            _ => Class::Variable,
+        };
+        let symbol = Symbol { name, class, defined: linkage != b".extern", local: linkage.is_empty(), weak: linkage == b".weak" };
+        if !symbol.defined {
+            needs.push(symbol);
+        } else if *body || matches!(class, Class::Variable | Class::Shared) || !symbol.local {
+            // A local function without a body is declared ahead of its definition.
+            if defined.insert(name) {
+                visit(symbol);
             }
-            _ => defines.push(name.to_vec()),
         }
     }
-    for name in needs.iter().filter(|n| !defines.contains(n)) {
-        into.need(name);
-    }
-    for name in defines {
-        into.define(&name);
-    }
+    needs.into_iter().filter(|n| !defined.contains(n.name)).for_each(visit);
     Some(())
 }
 
-/// The declarations outside of bodies, with comments, strings, parameter lists, dimensions and initialisers blanked.
-fn statements(text: &[u8]) -> Vec<Vec<u8>> {
+/// Adds the symbols of a PTX module to `into`; `None` when it does not look like PTX.
+pub fn read(text: &[u8], into: &mut DeviceSymbols) -> Option<()> {
+    symbols(text, &mut |symbol| {
+        if symbol.class == Class::Shared || symbol.local {
+        } else if symbol.defined {
+            into.define(symbol.name);
+            if symbol.class == Class::Variable {
+                into.variable(symbol.name);
+            }
+        } else {
+            into.need(symbol.name);
+        }
+    })
+}
+
+/// The declarations outside of bodies, with comments, strings, parameter lists, dimensions and initialisers blanked, and
+/// whether a body or initialiser follows.
+fn statements(text: &[u8]) -> Vec<(Vec<u8>, bool)> {
     let mut out = Vec::new();
     let mut current = Vec::new();
     let mut depth = 0usize;
@@ -65,7 +84,7 @@ fn statements(text: &[u8]) -> Vec<Vec<u8>> {
         match rest[0] {
             b'{' | b'(' | b'[' => {
                 if depth == 0 && rest[0] == b'{' {
-                    out.push(std::mem::take(&mut current));
+                    out.push((std::mem::take(&mut current), true));
                 }
                 depth += 1;
             }
@@ -77,7 +96,7 @@ fn statements(text: &[u8]) -> Vec<Vec<u8>> {
                 }
             }
             _ if depth > 0 => {}
-            b';' => out.push(std::mem::take(&mut current)),
+            b';' => out.push((std::mem::take(&mut current), false)),
             // `.version`, `.target` and `.address_size` end with the line.
             b'\n' if is_directive(&current) => current.clear(),
             byte => current.push(byte),

@@ -5,6 +5,54 @@ use std::collections::BTreeSet;
 use super::fatbin::{self, Kind};
 use super::{cubin, ptx};
 
+/// What a device symbol is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// `__global__`.
+    Kernel,
+    /// `__device__` code.
+    Function,
+    /// Global or constant memory.
+    Variable,
+    /// Shared memory, laid out at launch.
+    Shared,
+    /// A texture, sampler or surface: shows as undefined where it is defined.
+    Texture,
+    /// Anything else.
+    Other,
+}
+
+/// A symbol of one image.
+#[derive(Clone, Copy, Debug)]
+pub struct Symbol<'a> {
+    /// Its mangled name.
+    pub name: &'a [u8],
+    /// What it is.
+    pub class: Class,
+    /// This image has it.
+    pub defined: bool,
+    /// Other units can't refer to it.
+    pub local: bool,
+    /// It may be missing, or another one may take its place.
+    pub weak: bool,
+}
+
+impl Symbol<'_> {
+    /// Whether another unit must define it (or the driver: see [`is_of_driver`]).
+    pub fn is_need(&self) -> bool {
+        // `extern __shared__` is laid out at launch; textures, samplers and surfaces show as undefined where defined.
+        !self.defined && !self.local && !self.weak && !matches!(self.class, Class::Shared | Class::Texture)
+    }
+}
+
+/// Whether nvlink leaves an undefined name to the driver.
+pub fn is_of_driver(name: &[u8]) -> bool {
+    DRIVER.contains(&name)
+        || name.starts_with(b"__cuda_syscall_")
+        || name.starts_with(b".nv.reservedSmem.")
+        || name.strip_prefix(b"cnp").is_some_and(|n| DRIVER_CNP.contains(&n))
+}
+
 /// What a unit needs and gives, as the union over its architectures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceSymbols {
@@ -50,11 +98,7 @@ impl DeviceSymbols {
     }
 
     pub(super) fn need(&mut self, name: &[u8]) {
-        let driver = DRIVER.contains(&name)
-            || name.starts_with(b"__cuda_syscall_")
-            || name.starts_with(b".nv.reservedSmem.")
-            || name.strip_prefix(b"cnp").is_some_and(|n| DRIVER_CNP.contains(&n));
-        if !driver {
+        if !is_of_driver(name) {
             self.needs.insert(name.to_vec());
         }
     }

@@ -203,7 +203,7 @@ fn unit_plans(
     let mut plans = Vec::new();
     for (m, member) in members.iter().enumerate() {
         for unit in &member.units {
-            let evidence = evidence(scene, index, unit);
+            let evidence = evidence(scene, (index, m), unit);
             let foreign = evidence.is_foreign();
             let verdict = if roles.excluded.contains(&unit.id) {
                 Verdict::Excluded
@@ -259,12 +259,12 @@ fn roles(scene: &Scene, wishes: &Wishes) -> Roles {
     let own = has_own_units(scene);
     let stripped = |f: usize| Wishes::matches(&wishes.strip, &scene.files[f].name());
     let plain = |f: usize| scene.files[f].is_plain_object();
-    let foreign = |(f, m): (usize, &Member)| m.units.iter().all(|u| evidence(scene, f, u).is_foreign());
+    let foreign = |r: MemberRef, m: &Member| m.units.iter().all(|u| evidence(scene, r, u).is_foreign());
     // Plain objects hold their ids before any archive does, and members that may register here before those that can't.
     let rank = |r: MemberRef, m: &Member| {
         if plain(r.0) {
             0
-        } else if foreign((r.0, m)) {
+        } else if foreign(r, m) {
             2
         } else {
             1
@@ -290,8 +290,8 @@ fn roles(scene: &Scene, wishes: &Wishes) -> Roles {
         let decided = Wishes::matches(&wishes.keep, &name) || Wishes::matches(&wishes.guard, &name);
         // What can't be masked stays with the full members beside it, and needs what it needs.
         let FileState::Read(content) = &scene.files[member.0].state else { continue };
-        let decided = decided || (scene.no_mask && content.members().iter().any(|m| !foreign((member.0, m))));
-        if plain(member.0) || !own || decided || !foreign((member.0, m)) { roles.kept.push(member) } else { roles.candidates.push(member) }
+        let decided = decided || (scene.no_mask && content.members().iter().enumerate().any(|(i, m)| !foreign((member.0, i), m)));
+        if plain(member.0) || !own || decided || !foreign(member, m) { roles.kept.push(member) } else { roles.candidates.push(member) }
     }
     roles.candidates.sort_unstable();
     roles
@@ -313,7 +313,7 @@ fn has_own_units(scene: &Scene) -> bool {
     })
 }
 
-fn evidence(scene: &Scene, index: usize, unit: &Unit) -> Evidence {
+fn evidence(scene: &Scene, (index, member): MemberRef, unit: &Unit) -> Evidence {
     if scene.files[index].is_plain_object() {
         return Evidence::PlainObject;
     }
@@ -325,15 +325,12 @@ fn evidence(scene: &Scene, index: usize, unit: &Unit) -> Evidence {
         return Evidence::FullMember;
     }
     // The host linker takes the definition that comes first, and can only take one that is exported.
-    let has_stub = |file: &&File| match &file.state {
-        FileState::Read(Content::Shared(shared)) => shared.stubs.contains(&unit.id) && shared.exported.contains(&unit.id),
-        _ => false,
-    };
-    let path = |file: &File| file.path.clone().unwrap_or_else(|| file.shown.clone());
-    match (scene.files[..index].iter().find(has_stub), scene.files[index + 1..].iter().find(has_stub)) {
-        (Some(before), _) => Evidence::StubIn(path(before)),
-        (None, Some(after)) => Evidence::FullMemberOrStubIn(path(after)),
-        (None, None) => Evidence::FullMember,
+    let has_stub = |so: &usize| scene.files[*so].offers(unit);
+    let path = |so: usize| scene.files[so].path.clone().unwrap_or_else(|| scene.files[so].shown.clone());
+    let certain = |so: &usize| !scene.files[index].taken_past.contains(&(member, *so));
+    match (0..index).filter(has_stub).find(certain) {
+        Some(before) => Evidence::StubIn(path(before)),
+        None => (0..scene.files.len()).find(has_stub).map_or(Evidence::FullMember, |so| Evidence::FullMemberOrStubIn(path(so))),
     }
 }
 

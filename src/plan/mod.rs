@@ -3,9 +3,10 @@
 mod decide;
 mod needs;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
-use crate::object::{Content, DeviceSymbols, Id};
+use crate::object::{Content, DeviceSymbols, Id, Unit};
 pub use decide::{decide, wanted_symbols};
 pub use needs::MemberRef;
 
@@ -59,6 +60,9 @@ pub struct File {
     pub state: FileState,
     /// Indices of the mentions that lead to it; none for a shared library that only the host link has.
     pub mentions: Vec<usize>,
+    /// Members that the host linker may take although a shared library before the archive has a stub for their units, since that
+    /// library (an index into [`Scene::files`]) does not export every name that they define.
+    pub taken_past: HashSet<(usize, usize)>,
     /// Device symbols per member, once they were asked for (see [`wanted_symbols`]).
     pub symbols: Vec<Option<DeviceSymbols>>,
 }
@@ -67,12 +71,20 @@ impl File {
     /// A file as found by its first mention.
     pub fn new(shown: PathBuf, path: Option<PathBuf>, state: FileState, mention: usize) -> Self {
         let members = if let FileState::Read(content) = &state { content.members().len() } else { 0 };
-        Self { shown, path, symbols: vec![None; members], state, mentions: vec![mention] }
+        Self { shown, path, symbols: vec![None; members], taken_past: HashSet::new(), state, mentions: vec![mention] }
     }
 
     /// A file that the device link does not name.
     pub fn unmentioned(shown: PathBuf, path: PathBuf, state: FileState) -> Self {
         Self { mentions: Vec::new(), ..Self::new(shown, Some(path), state, 0) }
+    }
+
+    /// Whether it is a shared library with a stub for the unit that other images can call.
+    pub fn offers(&self, unit: &Unit) -> bool {
+        match &self.state {
+            FileState::Read(Content::Shared(shared)) => shared.stubs.contains(&unit.id) && shared.exported.contains(&unit.id),
+            _ => false,
+        }
     }
 
     /// Whether it is an object of the command's own.

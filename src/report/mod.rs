@@ -1,9 +1,14 @@
-//! Views of a plan, and the report of a whole build.
+//! Views of a plan, of an audit, of files, and the report of a whole build.
 
 pub mod append;
+pub mod audit;
+pub mod audit_json;
 pub mod build;
 pub mod entry;
+pub mod inspect;
+pub mod inspect_json;
 pub mod json;
+pub mod names;
 pub mod text;
 
 use crate::analysis::Analysis;

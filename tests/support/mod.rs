@@ -1,6 +1,7 @@
 //! What the tests share: toolkits, scratch directories, a stand-in for nvcc, and built fixtures.
 #![allow(dead_code)]
 
+pub mod audited;
 pub mod cmake;
 pub mod load;
 pub mod python;

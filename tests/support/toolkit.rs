@@ -34,6 +34,22 @@ pub fn nvcc(version: &str) -> Option<PathBuf> {
     None
 }
 
+/// A directory with files out of a PyPI wheel, fetched by need; the same rule when it can't be had.
+pub fn wheel(requirement: &str, patterns: &[&str]) -> Option<PathBuf> {
+    let name: String = requirement.chars().map(|c| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '-' }).collect();
+    let _lock = lock(&format!("wheel-{name}"));
+    let directory = target().join("wheels").join(name);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/fetch-wheel.py");
+    let output = Command::new("python3").arg(script).arg(requirement).arg(&directory).args(patterns).output();
+    let why = match output {
+        Ok(output) if output.status.success() => return Some(directory),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    skip(&format!("{requirement} can't be had on this machine: {why}"));
+    None
+}
+
 /// Whether a program (a linker, a compiler, make) is there; the same rule when it is not.
 pub fn has(program: &str) -> bool {
     let found = which::which(program).is_ok();

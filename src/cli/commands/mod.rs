@@ -1,8 +1,10 @@
 //! Our own commands: one module each, with its clap arguments (whose text is its help) and a `run`.
 
+mod audit;
 mod doctor;
 mod explain;
 mod generate;
+mod inspect;
 mod pages;
 mod report;
 
@@ -25,15 +27,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Audit(audit::Audit),
     Doctor(doctor::Doctor),
     Explain(explain::Explain),
     Generate(generate::Generate),
+    Inspect(inspect::Inspect),
     Report(report::Report),
 }
 
 /// The names that are commands and so can't be launched by their bare name. A list of its own, since every wrapped call asks
 /// and building clap's costs more than the call.
-pub const NAMES: &[&str] = &["doctor", "explain", "generate", "help", "report"];
+pub const NAMES: &[&str] = &["audit", "doctor", "explain", "generate", "help", "inspect", "report"];
 
 /// All that clap knows of us: for parsing, help, completions and man pages alike.
 fn command() -> clap::Command {
@@ -57,9 +61,11 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
         }
     };
     let ended: Result<ExitCode, Error> = match cli.command {
+        Command::Audit(audit) => audit.run(env),
         Command::Doctor(doctor) => doctor.run(env),
         Command::Explain(explain) => explain.run(env),
         Command::Generate(generate) => generate.run(env),
+        Command::Inspect(inspect) => inspect.run(env),
         Command::Report(report) => report.run(env),
     };
     ended.unwrap_or_else(|error| fail(&error))
@@ -78,6 +84,33 @@ fn asked_by_cmake(env: &Env) -> bool {
 /// Writes to stdout. A reader that has gone away (`| head`) is no error.
 fn say(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// A bar on stderr while `what` are read; only on a terminal, and only when it takes a while.
+struct Progress(indicatif::ProgressBar);
+
+fn progress(what: &'static str) -> Progress {
+    let bar = indicatif::ProgressBar::hidden();
+    let style = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}");
+    bar.set_style(style.unwrap_or_else(|_| indicatif::ProgressStyle::default_bar()));
+    bar.set_message(what);
+    bar.set_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(8));
+    Progress(bar)
+}
+
+impl Progress {
+    fn at(&self, done: usize, all: usize) {
+        if done.is_multiple_of(64) || all < 64 {
+            self.0.set_length(all as u64);
+            self.0.set_position(done as u64);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 #[cfg(test)]

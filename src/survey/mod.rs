@@ -1,5 +1,7 @@
 //! Turns a device link into a [`Scene`]: every mention resolved to a file, every file looked into once.
 
+mod taken;
+
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -32,6 +34,7 @@ pub fn scene(link: &DeviceLink, host_link: &HostLink, nvcc: Option<&Path>, env: 
     let shared = |paths: &[PathBuf]| -> Vec<File> { paths.iter().filter_map(|p| shared_library(p, env)).collect() };
     scene.files.splice(0..0, shared(&host_link.shared));
     scene.files.extend(shared(&host_link.shared_later));
+    taken::past_shared_libraries(&mut scene);
     scene
 }
 

@@ -1,0 +1,163 @@
+//! Containers and what is in them.
+
+use super::{Container, Depth, Image, Section, Symbol};
+use crate::object::fatbin::{self, Compression, Entry, Kind};
+use crate::object::{cubin, ptx, symbols};
+
+const SUFFIX_A: u32 = 0x10_0000;
+const SUFFIX_F: u32 = 0x20_0000;
+/// PTX headers are short; this much is searched for one.
+const HEAD: usize = 4096;
+
+/// The containers of a section and how many bytes were understood; `None` when there are none.
+pub fn section(name: &str, data: &[u8], depth: Depth, flaws: &mut Vec<String>) -> Option<(Section, usize)> {
+    let mut section = Section { name: name.to_owned(), containers: Vec::new() };
+    let mut read = 0;
+    for container in fatbin::containers(data) {
+        let container = match container {
+            Ok(container) => container,
+            Err(broken) => {
+                flaws.push(format!("{name}: {} at offset {:#x}", broken.what, broken.offset).trim_start_matches(": ").to_owned());
+                break;
+            }
+        };
+        let mut shown = Container { offset: container.offset as u64, images: Vec::new() };
+        for entry in container.entries() {
+            match entry {
+                Ok(entry) => entry_images(&entry, depth, &mut shown.images),
+                Err(broken) => {
+                    flaws.push(format!("{name}: {} at offset {:#x}", broken.what, broken.offset).trim_start_matches(": ").to_owned());
+                }
+            }
+        }
+        read = container.end();
+        section.containers.push(shown);
+    }
+    (!section.containers.is_empty()).then_some((section, read))
+}
+
+fn entry_images(entry: &Entry<'_>, depth: Depth, into: &mut Vec<Image>) {
+    let source = entry.identifier().map(<[u8]>::to_vec);
+    let image = Image {
+        kind: entry.kind(),
+        number: entry.number(),
+        arch: arch(entry.kind(), entry.arch(), entry.flags()),
+        flags: entry.flags(),
+        compression: entry.compression(),
+        stored: Some(entry.stored()),
+        unpacked: entry.unpacked(),
+        source,
+        symbols: None,
+        unreadable: None,
+    };
+    let names = depth == Depth::Symbols && matches!(image.kind, Kind::Elf | Kind::Ptx | Kind::Unknown(fatbin::CONCATENATED));
+    let plain = if names { entry.plain() } else { None };
+    let failed = names && plain.is_none();
+    if entry.number() != fatbin::CONCATENATED {
+        let mut image = image;
+        match &plain {
+            Some(bytes) => add_symbols(&mut image, bytes),
+            None if failed => image.unreadable = Some("can't be unpacked"),
+            None => {}
+        }
+        into.push(image);
+        return;
+    }
+    let Some(parts) = entry.parts() else {
+        into.push(Image { unreadable: Some("the table of its images is broken"), ..image });
+        return;
+    };
+    for part in parts {
+        let mut sub = Image {
+            kind: part.kind,
+            number: part.number,
+            arch: arch(part.kind, part.arch, part.flags),
+            flags: part.flags,
+            stored: None,
+            unpacked: part.range.len() as u64,
+            ..image.clone()
+        };
+        if matches!(sub.kind, Kind::Elf | Kind::Ptx) {
+            match plain.as_ref().map(|bytes| bytes.get(part.range.clone())) {
+                Some(Some(bytes)) => add_symbols(&mut sub, bytes),
+                Some(None) => sub.unreadable = Some("lies outside of what is packed"),
+                None if failed => sub.unreadable = Some("can't be unpacked"),
+                None => {}
+            }
+        }
+        into.push(sub);
+    }
+}
+
+fn add_symbols(image: &mut Image, bytes: &[u8]) {
+    let mut found = Vec::new();
+    let mut add = |s: symbols::Symbol<'_>| {
+        let need = s.is_need() && !symbols::is_of_driver(s.name);
+        found.push(Symbol { class: s.class, name: s.name.to_vec(), defined: s.defined, need, local: s.local });
+    };
+    let read = match image.kind {
+        Kind::Elf => cubin::symbols(bytes, &mut add),
+        Kind::Ptx => ptx::symbols(bytes, &mut add),
+        _ => return,
+    };
+    image.symbols = Some(found);
+    if read.is_none() {
+        image.unreadable = Some(if image.kind == Kind::Elf { "is no readable cubin" } else { "is no readable PTX" });
+    }
+}
+
+/// An image that is a file of its own.
+pub fn plain(kind: Kind, number: u16, arch: String, data: &[u8], depth: Depth) -> Image {
+    let size = data.len() as u64;
+    let mut image = Image {
+        kind,
+        number,
+        arch,
+        flags: 0,
+        compression: Compression::None,
+        stored: Some(size),
+        unpacked: size,
+        source: None,
+        symbols: None,
+        unreadable: None,
+    };
+    if depth == Depth::Symbols {
+        add_symbols(&mut image, data);
+    }
+    image
+}
+
+/// The one image of a bare file.
+pub fn bare(image: Image) -> Section {
+    Section { name: String::new(), containers: vec![Container { offset: 0, images: vec![image] }] }
+}
+
+fn arch(kind: Kind, number: u32, flags: u32) -> String {
+    let suffix = if flags & SUFFIX_A != 0 {
+        "a"
+    } else if flags & SUFFIX_F != 0 {
+        "f"
+    } else {
+        ""
+    };
+    let family = match kind {
+        Kind::Ptx => "compute",
+        Kind::LtoIr => "lto",
+        _ => "sm",
+    };
+    format!("{family}_{number}{suffix}")
+}
+
+/// Whether a file is PTX text.
+pub fn is_ptx(data: &[u8]) -> bool {
+    let head = &data[..data.len().min(HEAD)];
+    !head.contains(&0) && memchr::memmem::find(head, b".version").is_some() && memchr::memmem::find(head, b".target").is_some()
+}
+
+/// `.target sm_90` as an architecture.
+pub fn ptx_target(data: &[u8]) -> String {
+    let head = &data[..data.len().min(HEAD)];
+    let rest = memchr::memmem::find(head, b".target").map_or(&[][..], |at| &head[at + 7..]).trim_ascii_start();
+    let word = &rest[..rest.iter().position(|b| !b.is_ascii_alphanumeric() && *b != b'_').unwrap_or(rest.len())];
+    String::from_utf8_lossy(word).replace("sm_", "compute_")
+}

@@ -1,0 +1,144 @@
+//! What a file holds, for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::names::{bytes, demangled, source_of};
+use crate::inspection::{FileKind, Image, Inspected, Part, Symbol};
+use crate::object::fatbin::{Compression, Kind};
+use crate::object::symbols::Class;
+use crate::plan::shown_id;
+
+/// The whole report of one file. `raw`: symbols by their mangled names.
+pub fn report(file: &Inspected, raw: bool) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{}: {}, {}", file.path.display(), kind(file.kind), bytes(file.size));
+    if file.parts.iter().all(|p| p.units.is_empty() && p.stubs.is_empty() && p.sections.is_empty()) {
+        let _ = writeln!(out, "  no device code");
+    }
+    for part in &file.parts {
+        one(&mut out, part, raw);
+    }
+    out
+}
+
+fn one(out: &mut String, part: &Part, raw: bool) {
+    if let Some(member) = &part.member {
+        let _ = writeln!(out, "  member {}", String::from_utf8_lossy(member));
+    }
+    for unit in &part.units {
+        let source = source_of(&unit.id).map(|s| format!(" of {s}")).unwrap_or_default();
+        let what = if unit.device_only { "device-only: its registrar is elsewhere" } else { "full: with its registrar" };
+        let _ = writeln!(out, "  unit {}{source}, {what}", shown_id(&unit.id));
+    }
+    for id in &part.stubs {
+        let source = source_of(id).map(|s| format!(" of {s}")).unwrap_or_default();
+        let _ = writeln!(out, "  stub for {}{source}", shown_id(id));
+    }
+    for section in &part.sections {
+        for container in &section.containers {
+            if !section.name.is_empty() {
+                let _ = writeln!(out, "  {} at {:#x}", section.name, container.offset);
+            }
+            for image in &container.images {
+                let _ = writeln!(out, "    {}", headline(image));
+                symbols(out, image, raw);
+            }
+        }
+    }
+}
+
+fn kind(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Object => "object",
+        FileKind::Archive => "archive",
+        FileKind::ThinArchive => "thin archive",
+        FileKind::SharedLibrary => "shared library",
+        FileKind::Program => "program",
+        FileKind::Cubin => "cubin",
+        FileKind::Fatbin => "fatbin",
+        FileKind::Ptx => "PTX",
+        FileKind::LtoIr => "LTO-IR",
+    }
+}
+
+/// The word for an image's kind.
+pub(super) fn image_kind(image: &Image) -> String {
+    match image.kind {
+        Kind::Ptx if image.number == 0x40 => "relocatable PTX".into(),
+        Kind::Ptx => "PTX".into(),
+        Kind::Elf => "cubin".into(),
+        Kind::LtoIr => "LTO-IR".into(),
+        Kind::Unknown(number) => format!("unknown kind {number:#x}"),
+    }
+}
+
+/// The word for how it is packed.
+pub(super) fn compression(image: &Image) -> String {
+    match image.compression {
+        Compression::None => "none".into(),
+        Compression::Lz4 => "lz4".into(),
+        Compression::Zstd => "zstd".into(),
+        Compression::Unknown(bits) => format!("unknown ({bits:#x})"),
+    }
+}
+
+/// Flag bits whose meaning is not known.
+pub(super) fn unknown_flags(image: &Image) -> u32 {
+    const KNOWN: u32 = 0x1 | 0x2 | 0x70 | 0x2000 | 0x8000 | 0x1000 | 0x4000 | 0x1_0000 | 0x10_0000 | 0x20_0000 | 0x100_0000;
+    image.flags & !KNOWN
+}
+
+fn headline(image: &Image) -> String {
+    let mut line = format!("{} {}", image.arch, image_kind(image));
+    let _ = match (image.stored, image.compression) {
+        (Some(stored), Compression::None) => write!(line, ", {}", bytes(stored)),
+        (Some(stored), _) => write!(line, ", {} {}, {} unpacked", compression(image), bytes(stored), bytes(image.unpacked)),
+        (None, _) => write!(line, ", {} packed with others", bytes(image.unpacked)),
+    };
+    if image.flags & 0x2 != 0 {
+        line.push_str(", debug");
+    }
+    if let Some(source) = &image.source {
+        let _ = write!(line, ", from {}", String::from_utf8_lossy(source));
+    }
+    match unknown_flags(image) {
+        0 => {}
+        bits => {
+            let _ = write!(line, ", unknown flags {bits:#x}");
+        }
+    }
+    line
+}
+
+fn symbols(out: &mut String, image: &Image, raw: bool) {
+    let mut groups: BTreeMap<(u8, &str), Vec<String>> = BTreeMap::new();
+    for symbol in image.symbols.iter().flatten() {
+        let Some(group) = group(symbol) else { continue };
+        let name = if raw { String::from_utf8_lossy(&symbol.name).into_owned() } else { demangled(&symbol.name) };
+        groups.entry(group).or_default().push(name);
+    }
+    for ((_, word), mut names) in groups {
+        names.sort();
+        names.dedup();
+        for name in names {
+            let _ = writeln!(out, "      {word:<9} {name}");
+        }
+    }
+}
+
+/// The word under which a symbol is shown, and its place; what the toolkit adds for itself is not.
+pub(super) fn group(symbol: &Symbol) -> Option<(u8, &'static str)> {
+    if symbol.need {
+        return Some((3, "needs"));
+    }
+    if !symbol.defined || symbol.name.starts_with(b".nv") {
+        return None;
+    }
+    match symbol.class {
+        Class::Kernel => Some((0, "kernel")),
+        Class::Function => Some((1, "function")),
+        Class::Variable => Some((2, "variable")),
+        Class::Shared | Class::Texture | Class::Other => None,
+    }
+}
