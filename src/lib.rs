@@ -11,6 +11,8 @@ pub mod analysis;
 #[forbid(unsafe_code)]
 pub mod audit;
 #[forbid(unsafe_code)]
+pub mod checked_file;
+#[forbid(unsafe_code)]
 pub mod cli;
 #[forbid(unsafe_code)]
 pub mod doctor;

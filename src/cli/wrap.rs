@@ -153,8 +153,15 @@ fn cured(call: &NvccCall<'_>, looked: &Looked, settings: &Settings, untouched: &
         return Ok(None);
     }
     let mut files = analysis::Files::default();
-    let Some(rewritten) = analysis.rewritten(&mut |name, text| files.add(name, text))? else { return Ok(None) };
+    let rewritten = match analysis.rewritten(&mut |name, text| files.add(name, text)) {
+        Ok(Some(rewritten)) => rewritten,
+        other => {
+            files.abandon();
+            return other.map(|_| None);
+        }
+    };
     if let Some(name) = rewritten.unset.iter().find(|name| call.front.sets(name)) {
+        files.abandon();
         warn(settings, &format!("device link not cured: the command sets {name} in front of nvcc: put its words on the line"))?;
         return Ok(None);
     }
