@@ -236,7 +236,9 @@ fn a_report_or_stderr_that_takes_nothing_costs_no_cure() {
     let stand_in = StandIn::new();
     std::fs::create_dir(scene.join("directory")).unwrap();
     for report in ["/dev/full", "directory", "no/such/directory/report.jsonl", "/proc/report.jsonl"] {
-        let reached = stand_in.run_with(scene.path(), &CURED, |c| drop(c.env("DLINK_SHIM_REPORT", report)));
+        let reached = stand_in.run_with(scene.path(), &CURED, |c| {
+            c.env("DLINK_SHIM_REPORT", report);
+        });
         assert!(reached.line().contains("-include,"), "{report}: {}", reached.line());
         let stderr = reached.stderr();
         assert_eq!((warnings(&stderr).len(), stderr.lines().count()), (1, 1), "{report}: {stderr}");
