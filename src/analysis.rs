@@ -1,7 +1,9 @@
 //! The way of a command through the rooms: read, look, decide, and the changes that follow.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::launch::Interrupts;
@@ -156,6 +158,14 @@ pub struct Kept {
 }
 
 impl Files {
+    /// Takes the files away again, and lets a signal that came meanwhile have its way.
+    pub fn abandon(self) {
+        if let Some(Kept { directory, interrupts }) = self.kept {
+            drop(directory);
+            interrupts.let_go();
+        }
+    }
+
     /// Their directory, made if there is none yet.
     pub fn path(&mut self) -> Result<PathBuf, Error> {
         let kept = match &self.kept {
@@ -172,7 +182,9 @@ impl Files {
     pub fn add(&mut self, name: &str, text: &[u8]) -> Result<PathBuf, Error> {
         let path = self.path()?.join(format!("{}-{name}", self.count));
         self.count += 1;
-        std::fs::write(&path, text).map_err(Error::Temporary)?;
+        // Nobody else can have put anything there; if someone has, it is not followed.
+        let file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(text)).map_err(Error::Temporary)?;
         Ok(path)
     }
 }
@@ -185,7 +197,9 @@ fn directory() -> Result<tempfile::TempDir, Error> {
         if !plain(&place) || !place.is_absolute() {
             continue;
         }
-        match tempfile::Builder::new().prefix("dlink-shim-").tempdir_in(place) {
+        // Private from the start, whatever the umask is.
+        let private = std::fs::Permissions::from_mode(0o700);
+        match tempfile::Builder::new().prefix("dlink-shim-").permissions(private).tempdir_in(place) {
             Ok(directory) => return Ok(directory),
             Err(error) => failure = error,
         }

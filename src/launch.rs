@@ -4,19 +4,39 @@ use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitCode};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use rustix::process::Signal;
 use signal_hook::iterator::Signals;
 
 use crate::Error;
 
-/// SIGINT and SIGTERM, held back from the moment at which there is something to clean up.
+/// What ends a build from outside.
+const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
+/// The signals that end a build, held back from the moment at which there is something to clean up.
 pub struct Interrupts(Signals);
 
 impl Interrupts {
-    /// From now on the two signals end nothing by themselves.
+    /// From now on these signals end nothing by themselves. Those that whoever called us ignores (nohup, `&` in a script) stay
+    /// ignored, for nvcc, too: a handler would come out of exec as the default.
     pub fn hold() -> std::io::Result<Self> {
-        Signals::new([SIGINT, SIGTERM]).map(Self)
+        let ignored = ignored();
+        let held = ENDING.iter().map(|s| s.as_raw()).filter(|s| ignored >> (s - 1) & 1 == 0);
+        Signals::new(held).map(Self)
     }
+
+    /// Lets go of them: one that came meanwhile ends us now.
+    pub fn let_go(mut self) {
+        if let Some(signal) = self.0.pending().next() {
+            ended_by(signal);
+        }
+    }
+}
+
+/// The ignored signals as proc(5) shows them, bit 0 for signal 1; none where there is no /proc.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:")).and_then(|m| u64::from_str_radix(m.trim(), 16).ok());
+    mask.unwrap_or(0)
 }
 
 /// A program about to run.
@@ -68,9 +88,10 @@ impl Launch {
         let pid = rustix::process::Pid::from_child(&child);
         let forwarder = std::thread::spawn(move || {
             for signal in signals.forever() {
-                let signal = if signal == SIGINT { rustix::process::Signal::INT } else { rustix::process::Signal::TERM };
                 // Not reaped before this thread has ended, so the number is still this child's.
-                let _ = rustix::process::kill_process(pid, signal);
+                if let Some(&signal) = ENDING.iter().find(|s| s.as_raw() == signal) {
+                    let _ = rustix::process::kill_process(pid, signal);
+                }
             }
         });
         // Waits without reaping, so that a signal that comes now can't hit a stranger with the same number.

@@ -17,6 +17,8 @@ pub mod archs;
 #[forbid(unsafe_code)]
 pub mod audit;
 #[forbid(unsafe_code)]
+pub mod checked_file;
+#[forbid(unsafe_code)]
 pub mod cli;
 #[forbid(unsafe_code)]
 pub mod doctor;

@@ -1,7 +1,7 @@
 //! Files as memory: the only unsafe code of the program.
 //!
-//! A map is what lets a 300 MB archive be looked at by touching a few pages a member. The price is the one assumption
-//! below, which nvlink, run on the same files a moment later, makes too.
+//! For our own commands, which look at finished files as a whole. What the wrapper looks at on nvcc's way is read by
+//! [`crate::checked_file`], since a file that is truncated under a map ends the process.
 
 use std::ops::Deref;
 use std::path::Path;

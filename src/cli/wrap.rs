@@ -166,7 +166,13 @@ fn cured(call: &NvccCall<'_>, env: &Env, looked: &Looked, settings: &Settings, u
         tell(&report::text::report(analysis, &untouched.nvcc));
         return Ok(None);
     }
-    let Some(rewritten) = analysis.rewritten(&mut |name, text| files.add(name, text))? else { return Ok(None) };
+    let rewritten = match analysis.rewritten(&mut |name, text| files.add(name, text)) {
+        Ok(Some(rewritten)) => rewritten,
+        other => {
+            files.abandon();
+            return other.map(|_| None);
+        }
+    };
     finished(call, rewritten, files, settings, untouched)
 }
 
@@ -178,6 +184,7 @@ fn finished(
     untouched: &Untouched,
 ) -> Result<Option<Cured>, Error> {
     if let Some(name) = rewritten.unset.iter().find(|name| call.front.sets(name)) {
+        files.abandon();
         warn(settings, &format!("the command runs as it was given: it sets {name} in front of nvcc: put its words on the line"))?;
         return Ok(None);
     }

@@ -112,6 +112,9 @@ pub enum NotUnderstood {
     /// Source files on a device-link line: their units do not exist yet.
     #[error("`{0}` is compiled by the same command, so its device code can't be looked at")]
     SourceInput(String),
+    /// A file that nvcc refuses for its suffix, in its own words.
+    #[error("nvcc takes no input named `{0}`")]
+    Input(String),
     /// Something that only this command's own phase options explain.
     #[error("{0}")]
     Other(String),

@@ -123,7 +123,8 @@ const NVLINK_VALUED: &[&str] = &[
 impl DeviceLink {
     /// Reads the device link out of a command: `Ok(None)` when the command is none.
     pub fn from_line(line: &CommandLine) -> Result<Option<Self>, NotUnderstood> {
-        if OTHER_PHASES.iter().any(|p| line.has(p)) {
+        // Without a CUDA runtime nvcc leaves the device link out, even one that is asked for (11.8 to 13.5).
+        if OTHER_PHASES.iter().any(|p| line.has(p)) || line.last_value("cudart") == Some(b"none") {
             return Ok(None);
         }
         let read = Self::read(line);
@@ -172,7 +173,7 @@ impl DeviceLink {
                 Ok(())
             }
             // nvcc itself refuses it ("Don't know what to do with"), in its own words.
-            _ => Err(NotUnderstood::Other(format!("nvcc takes no input named `{}`", lossy(name)))),
+            _ => Err(NotUnderstood::Input(lossy(name))),
         }
     }
 

@@ -96,7 +96,7 @@ pub fn find(env: &Env, chain: &Chain, word: Option<&OsStr>, called_as: Option<&O
         return Err(Error::Loop);
     }
     if let Some(named) = env.get("DLINK_SHIM_NVCC").filter(|v| !v.is_empty()) {
-        let found = resolve(named, env).ok_or_else(|| Error::NvccNotFound { named: Some(named.to_owned()) })?;
+        let found = resolve(named, env).ok_or_else(|| not_runnable(named, env))?;
         if is_this_program(&found) {
             return Err(Error::NvccIsShim { path: found });
         }
@@ -110,7 +110,7 @@ pub fn find(env: &Env, chain: &Chain, word: Option<&OsStr>, called_as: Option<&O
         }
         // A path that is not there is the caller's mistake, not a reason to pick another toolkit.
         if word.as_bytes().contains(&b'/') && resolve(word, env).is_none() {
-            return Err(Error::NvccNotFound { named: Some(word.to_owned()) });
+            return Err(not_runnable(word, env));
         }
     }
     let beside = called_as.and_then(|c| resolve(c, env)).and_then(|p| Some(p.parent()?.join("nvcc.real"))).filter(|p| is_executable(p));
@@ -153,6 +153,14 @@ fn resolve(named: &OsStr, env: &Env) -> Option<PathBuf> {
         return is_executable(&path).then_some(path);
     }
     on_path(named, env).next()
+}
+
+/// Why a named nvcc can't be run: what is there and no program ends as in a shell (126), what is not there otherwise (127).
+fn not_runnable(named: &OsStr, env: &Env) -> Error {
+    let there = std::fs::metadata(env.cwd().join(named)).ok().filter(|_| named.as_bytes().contains(&b'/'));
+    let Some(metadata) = there else { return Error::NvccNotFound { named: Some(named.to_owned()) } };
+    let why = if metadata.is_dir() { std::io::ErrorKind::IsADirectory } else { std::io::ErrorKind::PermissionDenied };
+    Error::Run { program: named.to_owned(), source: why.into() }
 }
 
 fn on_path(name: &OsStr, env: &Env) -> impl Iterator<Item = PathBuf> {

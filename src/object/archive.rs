@@ -7,10 +7,10 @@ use std::path::Path;
 use object::read::archive::ArchiveFile;
 
 use super::{Content, Flaw, Member, Place, host};
-use crate::mapped_file::MappedFile;
+use crate::checked_file::Bytes;
 
 /// The members that carry device code or a stub, in order.
-pub fn members(data: &[u8], path: &Path) -> Result<Vec<Member>, Flaw> {
+pub fn members(data: &Bytes<'_>, path: &Path) -> Result<Vec<Member>, Flaw> {
     let archive = ArchiveFile::parse(data).map_err(|e| Flaw::new(0, e.to_string()))?;
     let mut found = Vec::new();
     for member in archive.members() {
@@ -19,27 +19,28 @@ pub fn members(data: &[u8], path: &Path) -> Result<Vec<Member>, Flaw> {
         let (offset, size) = member.file_range();
         let object = if member.is_thin() {
             let file = path.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(name));
-            let map = MappedFile::open(&file).map_err(|e| Flaw::new(0, format!("thin member {}: {e}", file.display())))?;
-            let place = Place { range: 0..map.len() as u64, file: Some(file) };
-            object(&map, name)?.map(|m| Member { place, ..m })
+            let bytes = Bytes::open(&file).map_err(|e| Flaw::new(0, format!("thin member {}: {e}", file.display())))?;
+            let place = Place { range: 0..bytes.len(), file: Some(file) };
+            object(&bytes, name)?.map(|m| Member { place, ..m })
         } else {
-            let bytes = member.data(data).map_err(|e| Flaw::new(offset, e.to_string()).in_member(name))?;
-            let place = Place { file: None, range: offset..offset + size };
-            object(bytes, name)?.map(|m| Member { place, ..m })
+            let range = offset..offset.saturating_add(size);
+            let bytes = data.part(range.clone()).ok_or_else(|| Flaw::new(offset, "the member lies outside of the file").in_member(name))?;
+            let place = Place { file: None, range };
+            object(&bytes, name)?.map(|m| Member { place, ..m })
         };
         found.extend(object.map(|m| Member { name: Some(name.to_vec()), ..m }));
     }
     Ok(found)
 }
 
-fn object(bytes: &[u8], name: &[u8]) -> Result<Option<Member>, Flaw> {
+fn object(bytes: &Bytes<'_>, name: &[u8]) -> Result<Option<Member>, Flaw> {
     if bytes.starts_with(b"!<arch>\n") || bytes.starts_with(b"!<thin>\n") {
         return Err(Flaw::new(0, "an archive inside an archive").in_member(name));
     }
     if !bytes.starts_with(b"\x7fELF") {
         return Ok(None);
     }
-    match host::content(bytes).map_err(|flaw| flaw.in_member(name))? {
+    match host::look(bytes).map_err(|flaw| flaw.in_member(name))? {
         Content::Object(member) if !member.units.is_empty() || !member.stubs.is_empty() => Ok(Some(member)),
         _ => Ok(None),
     }

@@ -4,11 +4,13 @@
 
 use std::collections::HashSet;
 
-use object::elf::{self, FileHeader64};
-use object::read::elf::{ElfFile64, FileHeader, SectionHeader};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolScope};
+use object::elf::{self, FileHeader64, SectionHeader64};
+use object::read::ReadRef;
+use object::read::elf::{ElfFile64, FileHeader, SectionHeader, SectionTable, Sym, SymbolTable};
+use object::{Endianness, Object, ObjectSymbol};
 
 use super::{Content, Flaw, Id, Member, Unit};
+use crate::checked_file::Bytes;
 
 /// The entry point that a stub defines and a registrar calls, less the id.
 pub const REGISTER: &[u8] = b"__cudaRegisterLinkedBinary";
@@ -37,8 +39,32 @@ fn flaw(error: object::Error) -> Flaw {
 
 /// Tells relocatable objects, shared objects and cubins apart and reads the first two.
 pub fn content(data: &[u8]) -> Result<Content, Flaw> {
+    look(&data.into())
+}
+
+/// An ELF file of which nothing but the section table was read.
+struct Elf<'d> {
+    data: &'d Bytes<'d>,
+    endian: Endianness,
+    sections: SectionTable<'d, FileHeader64<Endianness>, &'d Bytes<'d>>,
+}
+
+type Symbols<'d> = SymbolTable<'d, FileHeader64<Endianness>, &'d Bytes<'d>>;
+
+impl<'d> Elf<'d> {
+    fn bytes(&self, section: &SectionHeader64<Endianness>) -> Result<&'d [u8], Flaw> {
+        section.data(self.endian, self.data).map_err(flaw)
+    }
+
+    fn symbols(&self, kind: elf::SectionType) -> Result<Symbols<'d>, Flaw> {
+        self.sections.symbols(self.endian, self.data, kind).map_err(flaw)
+    }
+}
+
+/// The same for bytes that may still be in their file.
+pub(super) fn look(data: &Bytes<'_>) -> Result<Content, Flaw> {
     // 32-bit or big-endian files are none that CUDA 11 or later makes.
-    if data.get(4..6) != Some(&[2, 1]) {
+    if data.read_bytes_at(4, 2) != Ok(&[2, 1]) {
         return Ok(Content::Other);
     }
     let header = FileHeader64::<Endianness>::parse(data).map_err(flaw)?;
@@ -46,7 +72,7 @@ pub fn content(data: &[u8]) -> Result<Content, Flaw> {
     if header.e_machine.get(endian).0 == EM_CUDA {
         return Ok(Content::Device);
     }
-    let file = ElfFile64::<Endianness>::parse(data).map_err(flaw)?;
+    let file = Elf { data, endian, sections: header.sections(endian, data).map_err(flaw)? };
     match header.e_type.get(endian) {
         elf::ET_REL => object(&file).map(Content::Object),
         elf::ET_DYN | elf::ET_EXEC => shared(&file).map(Content::Shared),
@@ -54,20 +80,20 @@ pub fn content(data: &[u8]) -> Result<Content, Flaw> {
     }
 }
 
-fn object(file: &ElfFile64<Endianness>) -> Result<Member, Flaw> {
-    let mut member = Member { place: super::Place { file: None, range: 0..file.data().len() as u64 }, ..Member::default() };
+fn object(file: &Elf<'_>) -> Result<Member, Flaw> {
+    let whole = 0..file.data.len();
+    let mut member = Member { place: super::Place { file: None, range: whole.clone() }, ..Member::default() };
     let mut has_segment = false;
     let mut lto = false;
     let mut ids = Vec::new();
-    for section in file.sections() {
-        let name = section.name_bytes().map_err(flaw)?;
+    for section in file.sections.iter() {
+        let name = file.sections.section_name(file.endian, section).map_err(flaw)?;
         match name {
-            _ if name == IDS.as_bytes() => ids.extend(strings(section.data().map_err(flaw)?)),
+            _ if name == IDS.as_bytes() => ids.extend(strings(file.bytes(section)?)),
             _ if name == SEGMENT.as_bytes() => has_segment = true,
             _ if name == RELOCATABLE_CODE.as_bytes() => {
-                let header = section.elf_section_header();
-                let range = header.file_range(file.endian()).map(|(offset, size)| offset..offset.saturating_add(size));
-                let in_file = |r: &std::ops::Range<u64>| r.end <= file.data().len() as u64;
+                let range = section.file_range(file.endian).map(|(offset, size)| offset..offset.saturating_add(size));
+                let in_file = |r: &std::ops::Range<u64>| r.end <= whole.end;
                 member.device_code = Some(range.filter(in_file).ok_or_else(|| Flaw::new(0, "__nv_relfatbin lies outside of the file"))?);
             }
             _ if name.starts_with(b".gnu.lto_") => lto = true,
@@ -87,15 +113,18 @@ fn object(file: &ElfFile64<Endianness>) -> Result<Member, Flaw> {
     let mut wanted = HashSet::new();
     let mut hidden = HashSet::new();
     let mut pull = None;
-    for symbol in file.symbols() {
-        let name = symbol.name_bytes().map_err(flaw)?;
-        if symbol.is_undefined() {
+    let symbols = file.symbols(elf::SHT_SYMTAB)?;
+    for symbol in symbols.iter() {
+        let name = symbol.name(file.endian, symbols.strings()).map_err(flaw)?;
+        let strong = symbol.st_bind() == elf::STB_GLOBAL;
+        let seen = (strong || symbol.is_weak()) && symbol.st_visibility() != elf::STV_HIDDEN;
+        if symbol.is_undefined(file.endian) {
             wanted.extend(name.strip_prefix(REGISTER).map(<[u8]>::to_vec));
         } else if let Some(id) = name.strip_prefix(WRAPPER) {
-            if symbol.scope() != SymbolScope::Dynamic {
+            if !seen {
                 hidden.insert(id.to_vec());
             }
-        } else if pull.is_none() && symbol.is_global() && !symbol.is_weak() && symbol.scope() == SymbolScope::Dynamic && is_c_name(name) {
+        } else if pull.is_none() && strong && seen && is_c_name(name) {
             pull = Some(name.to_vec());
         }
     }
@@ -111,15 +140,15 @@ fn object(file: &ElfFile64<Endianness>) -> Result<Member, Flaw> {
     Ok(member)
 }
 
-fn shared(file: &ElfFile64<Endianness>) -> Result<Shared, Flaw> {
-    let Some(section) = file.section_by_name(IDS) else { return Ok(Shared::default()) };
-    let (stubs, units) = partition(strings(section.data().map_err(flaw)?));
+fn shared(file: &Elf<'_>) -> Result<Shared, Flaw> {
+    let Some((_, section)) = file.sections.section_by_name(file.endian, IDS.as_bytes()) else { return Ok(Shared::default()) };
+    let (stubs, units) = partition(strings(file.bytes(section)?));
     let mut exported = HashSet::new();
     if !stubs.is_empty() {
-        for symbol in file.dynamic_symbols() {
-            if let (false, Some(id)) = (symbol.is_undefined(), symbol.name_bytes().map_err(flaw)?.strip_prefix(REGISTER)) {
-                exported.insert(id.to_vec());
-            }
+        let symbols = file.symbols(elf::SHT_DYNSYM)?;
+        for symbol in symbols.iter().filter(|s| !s.is_undefined(file.endian)) {
+            let name = symbol.name(file.endian, symbols.strings()).map_err(flaw)?;
+            exported.extend(name.strip_prefix(REGISTER).map(<[u8]>::to_vec));
         }
     }
     Ok(Shared { stubs, units, exported })
@@ -137,8 +166,8 @@ pub struct Names {
 }
 
 /// Reads a relocatable object's names.
-pub fn names(data: &[u8]) -> Result<Names, Flaw> {
-    let file = ElfFile64::<Endianness>::parse(data).map_err(flaw)?;
+pub fn names(data: &Bytes<'_>) -> Result<Names, Flaw> {
+    let file = ElfFile64::<Endianness, _>::parse(data).map_err(flaw)?;
     let mut names = Names::default();
     for symbol in file.symbols().filter(|s| !s.is_local()) {
         let name = symbol.name_bytes().map_err(flaw)?;
@@ -152,8 +181,8 @@ pub fn names(data: &[u8]) -> Result<Names, Flaw> {
 }
 
 /// The names that a shared object exports.
-pub fn exported_names(data: &[u8]) -> Result<HashSet<Vec<u8>>, Flaw> {
-    let file = ElfFile64::<Endianness>::parse(data).map_err(flaw)?;
+pub fn exported_names(data: &Bytes<'_>) -> Result<HashSet<Vec<u8>>, Flaw> {
+    let file = ElfFile64::<Endianness, _>::parse(data).map_err(flaw)?;
     let exported = file.dynamic_symbols().filter(|s| !s.is_undefined());
     exported.map(|s| s.name_bytes().map(<[u8]>::to_vec).map_err(flaw)).collect()
 }

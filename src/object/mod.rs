@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::mapped_file::MappedFile;
+use crate::checked_file::Bytes;
 pub use host::Shared;
 pub use symbols::DeviceSymbols;
 
@@ -112,19 +112,22 @@ impl Flaw {
 /// Looks into a file.
 ///
 /// # Errors
-/// [`Error::Read`] if it can't be mapped, [`Error::Malformed`] if it breaks the format it claims.
+/// [`Error::Read`] if it can't be opened, [`Error::Malformed`] if it breaks the format it claims.
 pub fn inspect(path: &Path) -> Result<Content, Error> {
-    let map = open(path)?;
-    content(&map, path).map_err(|flaw| flaw.at(path))
+    look(&open(path)?, path).map_err(|flaw| flaw.at(path))
 }
 
 /// Tells what bytes are; `path` only serves to find the members of thin archives.
 pub fn content(data: &[u8], path: &Path) -> Result<Content, Flaw> {
+    look(&data.into(), path)
+}
+
+fn look(data: &Bytes<'_>, path: &Path) -> Result<Content, Flaw> {
     if data.starts_with(b"!<arch>\n") || data.starts_with(b"!<thin>\n") {
         return archive::members(data, path).map(Content::Archive);
     }
     if data.starts_with(b"\x7fELF") {
-        return host::content(data);
+        return host::look(data);
     }
     let device = data.starts_with(&fatbin::MAGIC.to_le_bytes()) || data.starts_with(&fatbin::LTO_MAGIC);
     Ok(if device { Content::Device } else { Content::Other })
@@ -133,11 +136,8 @@ pub fn content(data: &[u8], path: &Path) -> Result<Content, Flaw> {
 /// The names in the host object of a member of the file at `path`.
 pub fn names(path: &Path, member: &Member) -> Result<host::Names, Error> {
     let path = member.place.file.as_deref().unwrap_or(path);
-    let map = open(path)?;
-    let range = &member.place.range;
-    let range = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
-    let bytes = range.and_then(|(start, end)| map.get(start..end)).ok_or_else(|| Flaw::new(0, "the member lies outside of the file"));
-    bytes.and_then(host::names).map_err(|flaw| flaw.at(path))
+    let bytes = open(path)?.part(member.place.range.clone()).ok_or_else(|| Flaw::new(0, "the member lies outside of the file"));
+    bytes.and_then(|b| host::names(&b)).map_err(|flaw| flaw.at(path))
 }
 
 /// The names that the shared object at `path` exports.
@@ -145,8 +145,8 @@ pub fn exported_names(path: &Path) -> Result<std::collections::HashSet<Vec<u8>>,
     host::exported_names(&open(path)?).map_err(|flaw| flaw.at(path))
 }
 
-fn open(path: &Path) -> Result<MappedFile, Error> {
-    MappedFile::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+fn open(path: &Path) -> Result<Bytes<'static>, Error> {
+    Bytes::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
 /// Reads the device symbols of a member of the file at `path`.
@@ -156,9 +156,8 @@ fn open(path: &Path) -> Result<MappedFile, Error> {
 pub fn device_symbols(path: &Path, member: &Member) -> Result<DeviceSymbols, Error> {
     let Some(code) = &member.device_code else { return Ok(DeviceSymbols::default()) };
     let path = member.place.file.as_deref().unwrap_or(path);
-    let map = open(path)?;
+    let file = open(path)?;
     let start = member.place.range.start.saturating_add(code.start);
     let end = member.place.range.start.saturating_add(code.end);
-    let bytes = usize::try_from(start).ok().zip(usize::try_from(end).ok()).and_then(|(s, e)| map.get(s..e));
-    Ok(bytes.map_or_else(DeviceSymbols::unreadable, symbols::of_section))
+    Ok(file.read(start..end).map_or_else(DeviceSymbols::unreadable, |code| symbols::of_section(&code)))
 }

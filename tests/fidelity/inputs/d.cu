@@ -1,0 +1,2 @@
+__device__ int calls;
+__device__ int helper(int x) { return ++calls + x; }

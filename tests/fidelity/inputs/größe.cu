@@ -1,0 +1,1 @@
+__global__ void letters(int *p) { *p = 4; }

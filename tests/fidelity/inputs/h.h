@@ -1,0 +1,2 @@
+#pragma once
+#define ADD(a, b) ((a) + (b))
