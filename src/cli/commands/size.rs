@@ -11,17 +11,17 @@ use crate::size::{html, link, read, shown, size_from_text, split, text};
 use crate::{Env, Error};
 
 const EXAMPLES: &str = "\
+Exit status:
+  0  read
+  1  past the limit
+  2  something could not be read
+
 Examples:
   dlink-shim size libmagma.so                         by architecture, unit and kind
   dlink-shim size build/                              everything below a directory
   dlink-shim size --link 'g++ -shared a.o -L. -lk'    what this link would have
   dlink-shim size --limit 1.8GiB --html size.html libmagma.so
-  dlink-shim size --max 1.5GiB --name magma build/    libraries below that size
-
-Exit status:
-  0  read
-  1  past the limit
-  2  something could not be read";
+  dlink-shim size --max 1.5GiB --name magma build/    libraries below that size";
 
 /// Shows where the bytes of device code are, and what would make it smaller
 ///
