@@ -3,40 +3,56 @@
 use std::collections::{HashMap, HashSet};
 
 use super::needs::{self, MemberRef};
+use super::roles::{self, Roles};
 use super::{Evidence, File, FilePlan, FileState, FileVerdict, Guarded, Need, Plan, Scene, UnitPlan, Verdict, Wishes, shown_id};
-use crate::object::{Content, Id, Member, Unit};
+use crate::object::{Content, Member, Unit};
 use crate::rewrite::guard;
-
-/// What stays whatever happens, and what may go if nobody needs it.
-struct Roles {
-    /// Ids that nvlink passes over because some input holds a stub for them.
-    excluded: HashSet<Id>,
-    /// Members that hold an id which an earlier file holds too, with that file.
-    copies: HashMap<MemberRef, usize>,
-    kept: Vec<MemberRef>,
-    candidates: Vec<MemberRef>,
-}
 
 /// The members whose device symbols the decision asks for next; reading them is the expensive part, so those of the
 /// libraries are only wanted when something that stays needs any.
 pub fn wanted_symbols(scene: &Scene, wishes: &Wishes) -> Vec<MemberRef> {
-    let roles = roles(scene, wishes);
+    settle(scene, wishes).wanted
+}
+
+/// Roles, and what follows from the symbols.
+struct Settled {
+    roles: Roles,
+    needed: HashMap<MemberRef, Need>,
+    /// Symbols that must be read before the rest counts.
+    wanted: Vec<MemberRef>,
+}
+
+/// An archive with copies goes as a whole until something of it proves to stay; that, in turn, may keep others.
+fn settle(scene: &Scene, wishes: &Wishes) -> Settled {
+    let mut partial = HashSet::new();
+    loop {
+        let roles = Roles::of(scene, wishes, &partial);
+        let wanted = wanted(scene, &roles);
+        let needed = needs::needed(scene, &roles);
+        let more = roles.partial(&needed);
+        if !wanted.is_empty() || more.is_empty() {
+            return Settled { roles, needed, wanted };
+        }
+        partial.extend(more);
+    }
+}
+
+fn wanted(scene: &Scene, roles: &Roles) -> Vec<MemberRef> {
     if roles.candidates.is_empty() || scene.files.iter().any(File::hides_code) {
         return Vec::new();
     }
-    let unread = |m: &MemberRef| scene.files[m.0].symbols[m.1].is_none();
-    let next: Vec<_> = roles.kept.iter().copied().filter(unread).collect();
-    if !next.is_empty() || needs::open(scene, &roles.kept).is_empty() {
+    let unread = |m: &&MemberRef| scene.files[m.0].symbols[m.1].is_none();
+    let next: Vec<_> = roles.kept.iter().filter(unread).copied().collect();
+    if !next.is_empty() || needs::open(scene, roles, &roles.kept).is_empty() {
         return next;
     }
-    roles.candidates.into_iter().filter(unread).collect()
+    roles.candidates.iter().filter(unread).copied().collect()
 }
 
 /// Decides for every file and unit. Symbols must have been read until [`wanted_symbols`] asks for no more.
 pub fn decide(scene: &Scene, wishes: &Wishes) -> Plan {
     let mut plan = Plan::default();
-    let roles = roles(scene, wishes);
-    let needed = needs::needed(scene, &roles.kept, &roles.candidates);
+    let Settled { roles, needed, .. } = settle(scene, wishes);
     for (index, file) in scene.files.iter().enumerate() {
         let mut units = Vec::new();
         let verdict = match &file.state {
@@ -66,7 +82,7 @@ pub fn decide(scene: &Scene, wishes: &Wishes) -> Plan {
                 units = unit_plans(scene, index, content.members(), &roles, &needed, wishes);
                 match content {
                     Content::Object(_) => FileVerdict::Leave("plain object".into()),
-                    _ => archive(scene, index, &mut units, wishes, &mut plan),
+                    _ => archive(scene, index, content, &mut units, &roles, wishes, &mut plan),
                 }
             }
         };
@@ -89,10 +105,18 @@ pub fn decide(scene: &Scene, wishes: &Wishes) -> Plan {
 }
 
 /// The verdict on an archive, from those on its units. May still change a unit's: what can't be stripped is masked.
-fn archive(scene: &Scene, index: usize, units: &mut [UnitPlan], wishes: &Wishes, plan: &mut Plan) -> FileVerdict {
+fn archive(
+    scene: &Scene,
+    index: usize,
+    content: &Content,
+    units: &mut [UnitPlan],
+    roles: &Roles,
+    wishes: &Wishes,
+    plan: &mut Plan,
+) -> FileVerdict {
     let file = &scene.files[index];
+    let stub = roles::holds_stub(content);
     if units.is_empty() {
-        let stub = matches!(&file.state, FileState::Read(c) if c.members().iter().any(|m| !m.stubs.is_empty()));
         return FileVerdict::Leave(if stub { "holds a stub but no relocatable device code" } else { "no relocatable device code" }.into());
     }
     if Wishes::matches(&wishes.keep, &file.name()) {
@@ -102,27 +126,24 @@ fn archive(scene: &Scene, index: usize, units: &mut [UnitPlan], wishes: &Wishes,
         return FileVerdict::Strip("DLINK_SHIM_STRIP".into());
     }
     let going = |u: &UnitPlan| matches!(u.verdict, Verdict::Strip | Verdict::Copy(_));
-    if !scene.keep_line && units.iter().all(|u| going(u) || u.verdict == Verdict::Excluded) && units.iter().any(going) {
+    if !scene.keep_line && !stub && units.iter().all(|u| going(u) || u.verdict == Verdict::Excluded) && units.iter().any(going) {
         return FileVerdict::Strip(why_strip(units));
     }
-    // Some stay, or the line must: the others go one by one, if a mask can say so. A mask takes every unit of its id, so never one that
-    // stays elsewhere.
-    let mut clash = None;
-    for unit in units.iter_mut() {
-        match &unit.verdict {
-            // Beside a full member, where the closure over what is needed did not come by.
-            Verdict::Strip if guard::can_be_named(&unit.id) && scene.no_mask => unit.verdict = Verdict::Guard(Need::Beside),
-            Verdict::Strip if guard::can_be_named(&unit.id) => unit.verdict = Verdict::Mask,
-            Verdict::Strip => unit.verdict = Verdict::Leave("it has no module id to mask it by".into()),
-            Verdict::Copy(first) => {
-                clash.get_or_insert_with(|| format!("unit {} of {} is also in {first}", shown_id(&unit.id), file.name()));
-                unit.verdict = Verdict::Leave(format!("also in {first}, and can't be told from it here"));
-            }
-            _ => {}
-        }
+    // Some stay, or the line must: the others go one by one, if a mask can say so.
+    let members = content.members().iter().flat_map(|m| m.units.iter().map(move |u| (m, u)));
+    for (plan, (member, unit)) in units.iter_mut().zip(members).filter(|(p, _)| p.verdict == Verdict::Strip) {
+        plan.verdict = match roles.holders.get(&unit.id) {
+            // Only where the user's word strips it: a mask takes every unit of its id.
+            Some(holder) if holder.0 != index => Verdict::Leave(format!("also in {}", scene.files[holder.0].name())),
+            _ if roles::can_be_masked(scene, member) => Verdict::Mask,
+            // Its neighbours in the object, or the linker, would not let it go.
+            _ => guarded(scene, unit, &plan.evidence, Need::Beside),
+        };
     }
-    if let Some(clash) = clash {
-        plan.warning.get_or_insert_with(|| format!("{clash}: left as it is; link one of them only"));
+    if let Some((first, unit)) = units.iter().find_map(|u| Some((u.also_in.as_ref()?, u))) {
+        plan.warning.get_or_insert_with(|| {
+            format!("unit {} of {} is also in {first}: left as it is; link one of them only", shown_id(&unit.id), file.name())
+        });
     }
     if units.iter().any(|u| matches!(u.verdict, Verdict::Guard(Need::Unknowable))) {
         plan.warning.get_or_insert_with(|| {
@@ -150,8 +171,12 @@ fn archive(scene: &Scene, index: usize, units: &mut [UnitPlan], wishes: &Wishes,
 
 fn why_strip(units: &[UnitPlan]) -> String {
     let count = units.len();
-    if let Some(first) = units.iter().find_map(|u| if let Verdict::Copy(first) = &u.verdict { Some(first) } else { None }) {
-        return format!("its units are already in {first}, and nvlink takes each once");
+    let copy_of = |u: &UnitPlan| if let Verdict::Copy(first) = &u.verdict { Some(first.clone()) } else { None };
+    if let Some(first) = units.iter().find_map(copy_of) {
+        return match units.iter().filter(|u| copy_of(u).is_some()).count() {
+            copies if copies == count => format!("its units are already in {first}, and nvlink takes each once"),
+            copies => format!("{copies} of its {count} unit(s) are already in {first}, and no unit that stays needs the others"),
+        };
     }
     let elsewhere = units.iter().find_map(|u| if let Evidence::StubIn(so) = &u.evidence { Some(so) } else { None });
     match elsewhere {
@@ -168,7 +193,7 @@ fn why_cure(units: &[UnitPlan], guarded: usize, masked: usize) -> String {
                 Some(format!("{} needs `{}` of {}", shown_id(by), String::from_utf8_lossy(symbol), shown_id(&u.id)))
             }
             Verdict::Guard(Need::Unknowable) => Some("what needs them can't be read".into()),
-            Verdict::Guard(Need::Beside) => Some("a link-time-optimising device link can't leave them out".into()),
+            Verdict::Guard(Need::Beside) => Some("what stays beside them does not let them go".into()),
             Verdict::Guard(Need::MayBeHere) => Some("their host objects may or may not end up in this image".into()),
             _ => None,
         });
@@ -199,12 +224,14 @@ fn unit_plans(
 ) -> Vec<UnitPlan> {
     let file = &scene.files[index];
     let plain = file.is_plain_object();
-    let own = plain || !has_own_units(scene);
+    let own = plain || !roles::has_own_units(scene);
     let mut plans = Vec::new();
     for (m, member) in members.iter().enumerate() {
+        let key = roles.follows.get(&(index, m)).copied().unwrap_or((index, m));
+        let also_in = roles.also_in.get(&(index, m)).map(|&first| scene.files[first].name());
+        let foreign = member.units.iter().all(|u| roles::evidence(scene, (index, m), u).is_foreign());
         for unit in &member.units {
-            let evidence = evidence(scene, (index, m), unit);
-            let foreign = evidence.is_foreign();
+            let evidence = roles::evidence(scene, (index, m), unit);
             let verdict = if roles.excluded.contains(&unit.id) {
                 Verdict::Excluded
             } else if Wishes::matches(&wishes.keep, &file.name()) && !plain {
@@ -213,18 +240,23 @@ fn unit_plans(
                 Verdict::Strip
             } else if let Some(&first) = roles.copies.get(&(index, m)) {
                 Verdict::Copy(scene.files[first].name())
+            } else if let Some(first) = &also_in {
+                Verdict::Leave(format!("also in {first}, and can't be told from it here"))
             } else if own {
                 Verdict::Own
-            } else if Wishes::matches(&wishes.guard, &file.name()) {
+            } else if Wishes::matches(&wishes.guard, &file.name()) || !foreign {
                 guarded(scene, unit, &evidence, Need::MayBeHere)
-            } else if foreign {
-                needed.get(&(index, m)).map_or(Verdict::Strip, |need| guarded(scene, unit, &evidence, need.clone()))
+            } else if let Some(need) = needed.get(&key) {
+                guarded(scene, unit, &evidence, need.clone())
+            } else if roles.staying.contains(&key) {
+                guarded(scene, unit, &evidence, Need::Beside)
             } else {
-                guarded(scene, unit, &evidence, Need::MayBeHere)
+                Verdict::Strip
             };
             // A device-only member has nothing to pull: its archive is no input of the host link.
             let pull = if evidence == Evidence::DeviceOnly { None } else { unit.pull.clone() };
-            plans.push(UnitPlan { id: unit.id.clone(), member: member.name.clone(), evidence, verdict, pull });
+            let also_in = also_in.clone().filter(|_| matches!(verdict, Verdict::Leave(_)));
+            plans.push(UnitPlan { id: unit.id.clone(), member: member.name.clone(), evidence, verdict, pull, also_in });
         }
     }
     plans
@@ -251,92 +283,4 @@ fn guarded(scene: &Scene, unit: &Unit, evidence: &Evidence, need: Need) -> Verdi
         }
     }
     Verdict::Guard(need)
-}
-
-fn roles(scene: &Scene, wishes: &Wishes) -> Roles {
-    let excluded: HashSet<Id> = members(scene).flat_map(|(_, m)| m.stubs.iter().cloned()).collect();
-    let mut roles = Roles { excluded, copies: HashMap::new(), kept: Vec::new(), candidates: Vec::new() };
-    let own = has_own_units(scene);
-    let stripped = |f: usize| Wishes::matches(&wishes.strip, &scene.files[f].name());
-    let plain = |f: usize| scene.files[f].is_plain_object();
-    let foreign = |r: MemberRef, m: &Member| m.units.iter().all(|u| evidence(scene, r, u).is_foreign());
-    // Plain objects hold their ids before any archive does, and members that may register here before those that can't.
-    let rank = |r: MemberRef, m: &Member| {
-        if plain(r.0) {
-            0
-        } else if foreign(r, m) {
-            2
-        } else {
-            1
-        }
-    };
-    let mut all: Vec<(MemberRef, &Member)> = members(scene).filter(|(r, _)| plain(r.0) || !stripped(r.0)).collect();
-    all.sort_by_cached_key(|(r, m)| (rank(*r, m), *r));
-    let mut holders: HashMap<&Id, usize> = HashMap::new();
-    for (member, m) in all {
-        let named = || m.units.iter().filter(|u| !u.id.is_empty());
-        let copied = |u: &Unit| holders.get(&u.id).is_some_and(|&h| h != member.0);
-        if !plain(member.0) && named().next().is_some() && named().all(copied) {
-            roles.copies.insert(member, holders[&named().next().expect("there is one").id]);
-            continue;
-        }
-        for unit in named() {
-            holders.entry(&unit.id).or_insert(member.0);
-        }
-        if m.units.iter().all(|u| roles.excluded.contains(&u.id)) {
-            continue;
-        }
-        let name = scene.files[member.0].name();
-        let decided = Wishes::matches(&wishes.keep, &name) || Wishes::matches(&wishes.guard, &name);
-        // What can't be masked stays with the full members beside it, and needs what it needs.
-        let FileState::Read(content) = &scene.files[member.0].state else { continue };
-        let decided = decided || (scene.no_mask && content.members().iter().enumerate().any(|(i, m)| !foreign((member.0, i), m)));
-        if plain(member.0) || !own || decided || !foreign(member, m) { roles.kept.push(member) } else { roles.candidates.push(member) }
-    }
-    roles.candidates.sort_unstable();
-    roles
-}
-
-fn members(scene: &Scene) -> impl Iterator<Item = (MemberRef, &Member)> {
-    scene.files.iter().enumerate().flat_map(|(f, file)| {
-        let members = if let FileState::Read(content) = &file.state { content.members() } else { &[] };
-        members.iter().enumerate().filter(|(_, m)| !m.units.is_empty() || !m.stubs.is_empty()).map(move |(i, m)| ((f, i), m))
-    })
-}
-
-/// Whether a plain object (or bare device code) is on the line; without one, the archives are what is being built.
-fn has_own_units(scene: &Scene) -> bool {
-    scene.files.iter().any(|f| match &f.state {
-        FileState::Read(Content::Object(m)) => !m.units.is_empty(),
-        FileState::Read(Content::Device) => true,
-        _ => false,
-    })
-}
-
-fn evidence(scene: &Scene, (index, member): MemberRef, unit: &Unit) -> Evidence {
-    if scene.files[index].is_plain_object() {
-        return Evidence::PlainObject;
-    }
-    if unit.device_only {
-        return Evidence::DeviceOnly;
-    }
-    // Hidden host code can't be taken from a shared library: the member will be in this image.
-    if unit.wrapper_hidden {
-        return Evidence::FullMember;
-    }
-    // The host linker takes the definition that comes first, and can only take one that is exported.
-    let has_stub = |so: &usize| scene.files[*so].offers(unit);
-    let path = |so: usize| scene.files[so].path.clone().unwrap_or_else(|| scene.files[so].shown.clone());
-    let certain = |so: &usize| !scene.files[index].taken_past.contains(&(member, *so));
-    match (0..index).filter(has_stub).find(certain) {
-        Some(before) => Evidence::StubIn(path(before)),
-        None => (0..scene.files.len()).find(has_stub).map_or(Evidence::FullMember, |so| Evidence::FullMemberOrStubIn(path(so))),
-    }
-}
-
-impl Evidence {
-    /// Whether the unit certainly registers with another image.
-    fn is_foreign(&self) -> bool {
-        !matches!(self, Self::FullMember | Self::FullMemberOrStubIn(_))
-    }
 }

@@ -2,6 +2,7 @@
 
 mod decide;
 mod needs;
+mod roles;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -133,7 +134,7 @@ pub enum Need {
         /// The symbol's name.
         symbol: Vec<u8>,
     },
-    /// Nobody, but its archive stays and it can't be masked.
+    /// Nobody, but its archive stays and a mask can't take it alone.
     Beside,
     /// Nothing that is known of: its host object may end up in this image and register here.
     MayBeHere,
@@ -175,6 +176,8 @@ pub struct UnitPlan {
     pub verdict: Verdict,
     /// The symbol by which a guard pulls the unit's archive member.
     pub pull: Option<Vec<u8>>,
+    /// The file that holds it, too, where that is why it is left.
+    pub also_in: Option<String>,
 }
 
 /// A unit that the guard covers.

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::roles::{self, Roles};
 use super::{File, Need, Scene};
-use crate::object::{DeviceSymbols, Id};
+use crate::object::{DeviceSymbols, Id, Member};
 
 /// A member of a file of the scene.
 pub type MemberRef = (usize, usize);
 
 /// The needs of `kept` that none of them meets, with who has them. Empty also means that nothing can be needed of others.
-pub fn open(scene: &Scene, kept: &[MemberRef]) -> Vec<(MemberRef, Vec<u8>)> {
-    let given: BTreeSet<&[u8]> = kept.iter().filter_map(|&m| symbols(scene, m)).flat_map(|s| s.defines.iter().map(Vec::as_slice)).collect();
+pub fn open(scene: &Scene, roles: &Roles, kept: &[MemberRef]) -> Vec<(MemberRef, Vec<u8>)> {
+    let whole = kept.iter().filter(|m| !roles.half.contains(m));
+    let given: BTreeSet<&[u8]> = whole.filter_map(|&m| symbols(scene, m)).flat_map(|s| s.defines.iter().map(Vec::as_slice)).collect();
     let mut open = Vec::new();
     for &member in kept {
         match symbols(scene, member) {
@@ -22,20 +24,19 @@ pub fn open(scene: &Scene, kept: &[MemberRef]) -> Vec<(MemberRef, Vec<u8>)> {
     open
 }
 
-/// For every member of `candidates` that something which stays needs, who needs it.
-///
-/// `kept` are the members that stay whatever happens. A member that turns out to be needed stays too, and its own
+/// For every candidate that something which stays needs, who needs it. A member that turns out to be needed stays too, and its own
 /// needs count.
-pub fn needed(scene: &Scene, kept: &[MemberRef], candidates: &[MemberRef]) -> HashMap<MemberRef, Need> {
+pub fn needed(scene: &Scene, roles: &Roles) -> HashMap<MemberRef, Need> {
+    let candidates = &roles.candidates;
     let all = || candidates.iter().map(|&m| (m, Need::Unknowable)).collect();
     // A file that could not be looked into may refer to anything.
     if scene.files.iter().any(File::hides_code) {
         return all();
     }
     let mut needed = HashMap::new();
-    let mut kept = kept.to_vec();
+    let mut kept = roles.kept.clone();
     loop {
-        let open = open(scene, &kept);
+        let open = open(scene, roles, &kept);
         // LTO-IR hides its names: it may refer to anything, and, once something is wanted, anything may be in it.
         if open.iter().any(|(m, _)| symbols(scene, *m).is_some_and(|s| s.opaque)) {
             return all();
@@ -56,13 +57,12 @@ pub fn needed(scene: &Scene, kept: &[MemberRef], candidates: &[MemberRef]) -> Ha
         if found.is_empty() {
             return needed;
         }
-        // Where units can't be masked, one that is needed keeps its whole archive, and so the needs of the others.
-        if scene.no_mask {
-            let files: BTreeSet<usize> = found.iter().map(|(m, _)| m.0).collect();
-            let new: BTreeSet<MemberRef> = found.iter().map(|(m, _)| *m).collect();
-            let beside = |c: &&MemberRef| files.contains(&c.0) && !needed.contains_key(*c) && !new.contains(*c);
-            found.extend(candidates.iter().filter(beside).map(|&c| (c, Need::Beside)));
-        }
+        // What can't be masked stays with whatever is needed of its archive, and so do its needs.
+        let files: BTreeSet<usize> = found.iter().map(|(m, _)| m.0).collect();
+        let new: BTreeSet<MemberRef> = found.iter().map(|(m, _)| *m).collect();
+        let maskable = |m: MemberRef| member(scene, m).is_none_or(|member| roles::can_be_masked(scene, member));
+        let beside = |c: &&MemberRef| files.contains(&c.0) && !needed.contains_key(*c) && !new.contains(*c) && !maskable(**c);
+        found.extend(candidates.iter().filter(beside).map(|&c| (c, Need::Beside)));
         kept.extend(found.iter().map(|(m, _)| *m));
         needed.extend(found);
     }
@@ -72,7 +72,11 @@ fn symbols(scene: &Scene, member: MemberRef) -> Option<&DeviceSymbols> {
     scene.files[member.0].symbols[member.1].as_ref()
 }
 
-fn first_id(scene: &Scene, member: MemberRef) -> Id {
-    let super::FileState::Read(content) = &scene.files[member.0].state else { return Id::new() };
-    content.members()[member.1].units.first().map(|u| u.id.clone()).unwrap_or_default()
+fn member(scene: &Scene, (file, member): MemberRef) -> Option<&Member> {
+    let super::FileState::Read(content) = &scene.files[file].state else { return None };
+    content.members().get(member)
+}
+
+fn first_id(scene: &Scene, at: MemberRef) -> Id {
+    member(scene, at).and_then(|m| m.units.first()).map(|u| u.id.clone()).unwrap_or_default()
 }

@@ -1,0 +1,450 @@
+//! What holds for any command line and any set of libraries: words come back as they were, a second rewriting changes nothing, own
+//! units stay, and no plan leaves a device symbol undefined that was defined without it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use dlink_shim::Env;
+use dlink_shim::env::Change;
+use dlink_shim::nvcc::command_line::{CommandLine, ItemKind};
+use dlink_shim::nvcc::options::{Arity, OPTIONS};
+use dlink_shim::nvcc::{Site, words};
+use dlink_shim::object::{Content, DeviceSymbols, Id, Member, Shared, Unit};
+use dlink_shim::plan::{self, Evidence, File, FileState, Plan, Scene, Verdict, Wishes};
+use dlink_shim::rewrite::{self, Changes};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+
+/// A value: no byte is special to the shell, since there is none.
+fn value() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        3 => "[a-z0-9_./=,\\\\+-]{1,12}".prop_map(String::into_bytes),
+        1 => prop::collection::vec(1u8.., 1..8),
+    ]
+}
+
+/// One option with its value in any spelling, an input, or a word that no nvcc knows.
+fn spelled() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    // Their value is a file to read.
+    let option = prop::sample::select(OPTIONS.iter().filter(|o| o.long != "options-file").collect::<Vec<_>>());
+    prop_oneof![
+        6 => (option, value(), 0..4u8).prop_map(|(o, value, how)| {
+            let (long, short) = (format!("--{}", o.long).into_bytes(), format!("-{}", o.short).into_bytes());
+            let named = if how % 2 == 1 && !o.short.is_empty() { short.clone() } else { long };
+            match (o.arity, how) {
+                (Arity::Flag, _) => vec![named],
+                (_, 0 | 1) => vec![named, value],
+                (_, 3) if o.attached => vec![[short, value].concat()],
+                _ => vec![[named, b"=".to_vec(), value].concat()],
+            }
+        }),
+        3 => "[a-z]{1,6}\\.(o|a|so|cu|fatbin)".prop_map(|name| vec![name.into_bytes()]),
+        1 => value().prop_map(|v| vec![[b"-".to_vec(), v].concat()]),
+    ]
+}
+
+fn spelled_words() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop::collection::vec(spelled(), 0..8).prop_map(|all| all.concat())
+}
+
+fn os(words: &[Vec<u8>]) -> Vec<OsString> {
+    words.iter().map(|w| OsString::from_vec(w.clone())).collect()
+}
+
+fn appending(variable: Option<Vec<u8>>, cwd: &Path) -> Env {
+    Env::new(&[], cwd).changed(variable.map(|v| Change::Set("NVCC_APPEND_FLAGS".into(), OsString::from_vec(v))))
+}
+
+/// argv, a variable, and an options file in which another is named; `None` where nvcc would not take them.
+struct Given {
+    directory: tempfile::TempDir,
+    args: Vec<OsString>,
+    line: CommandLine,
+}
+
+impl Given {
+    fn new(argv: &[Vec<u8>], variable: &[Vec<u8>], outer: &[Vec<u8>], inner: &[Vec<u8>]) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let text = |words: &[Vec<u8>]| words.iter().map(|w| words::quote(w)).collect::<Vec<_>>().join(&b"  "[..]);
+        std::fs::write(directory.path().join("inner"), text(inner)).unwrap();
+        std::fs::write(directory.path().join("outer"), [text(outer), b"\n-optf inner\n".to_vec()].concat()).unwrap();
+        let mut args = os(argv);
+        args.extend([OsString::from("--options-file=outer")]);
+        let env = appending(Some(text(variable)), directory.path());
+        let line = CommandLine::read(&args, &env).ok()?;
+        Some(Self { directory, args, line })
+    }
+
+    /// The line with `changes` made, and again as nvcc would read it.
+    fn rewritten(&self, changes: &Changes) -> (rewrite::Rewritten, CommandLine) {
+        let mut count = 0;
+        let mut new_file = |text: &[u8]| {
+            count += 1;
+            let path = self.directory.path().join(format!("new{count}"));
+            std::fs::write(&path, text).unwrap();
+            Ok(path)
+        };
+        let rewritten = rewrite::rewrite(&self.line, changes, &mut new_file).unwrap();
+        let variable = self.line.sources.last().unwrap().text.clone();
+        let env = appending(rewritten.unset.is_empty().then_some(variable), self.directory.path());
+        let line = CommandLine::read(&rewritten.args, &env).unwrap();
+        (rewritten, line)
+    }
+}
+
+/// What a line says, item by item, without the names of options files (new ones are elsewhere).
+fn said(line: &CommandLine, without: &BTreeSet<Site>) -> Vec<(String, Vec<Vec<u8>>)> {
+    let mut all = Vec::new();
+    for (index, item) in line.items.iter().enumerate() {
+        let stays = |value: usize| !without.contains(&Site { item: index, value });
+        match &item.kind {
+            ItemKind::Flag(o) => all.push((o.long.to_owned(), Vec::new())),
+            ItemKind::Valued { option, .. } if option.long == "options-file" => all.push((option.long.to_owned(), Vec::new())),
+            ItemKind::Valued { option, values, .. } => {
+                let touched = (0..values.len()).any(|v| !stays(v));
+                // Where a value goes, empty ones beside it may go with it.
+                let kept = |(v, value): (usize, &dlink_shim::nvcc::command_line::Value)| {
+                    (stays(v) && !(touched && value.raw.is_empty())).then(|| value.raw.clone())
+                };
+                let kept: Vec<Vec<u8>> = values.iter().enumerate().filter_map(kept).collect();
+                if !kept.is_empty() {
+                    all.push((option.long.to_owned(), kept));
+                }
+            }
+            ItemKind::Input(name) if stays(0) => all.push(("input".into(), vec![name.clone()])),
+            ItemKind::Input(_) => {}
+            ItemKind::Unknown(word) => all.push(("unknown".into(), vec![word.clone()])),
+        }
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn a_line_that_is_read_and_written_again_is_the_same_bytes(
+        argv in spelled_words(), variable in spelled_words(), outer in spelled_words(), inner in spelled_words(),
+    ) {
+        let Some(given) = Given::new(&argv, &variable, &outer, &inner) else { return Ok(()) };
+        let (rewritten, _) = given.rewritten(&Changes::default());
+        prop_assert_eq!(rewritten.args, given.args);
+        prop_assert!(rewritten.unset.is_empty());
+        prop_assert!(!given.directory.path().join("new1").exists(), "an options file was written anew");
+        // Every word of argv is in exactly one item.
+        let of_argv = |source: usize| given.line.sources[source].kind == dlink_shim::nvcc::command_line::SourceKind::Argv;
+        let covered: usize = given.line.items.iter().filter(|i| of_argv(i.source)).map(|i| i.words).sum();
+        prop_assert_eq!(covered, argv.len() + 1);
+    }
+
+    #[test]
+    fn removing_values_removes_these_alone_wherever_they_are_written_and_once_is_enough(
+        argv in spelled_words(), variable in spelled_words(), outer in spelled_words(), inner in spelled_words(),
+        which in prop::collection::vec(any::<prop::sample::Index>(), 1..5),
+    ) {
+        let Some(given) = Given::new(&argv, &variable, &outer, &inner) else { return Ok(()) };
+        let sites: Vec<Site> = given.line.items.iter().enumerate().flat_map(|(item, i)| {
+            let count = match &i.kind {
+                ItemKind::Input(_) => 1,
+                ItemKind::Valued { option, values, .. } if option.long != "options-file" => values.len(),
+                _ => 0,
+            };
+            (0..count).map(move |value| Site { item, value })
+        }).collect();
+        if sites.is_empty() {
+            return Ok(());
+        }
+        let removed: BTreeSet<Site> = which.iter().map(|i| *i.get(&sites)).collect();
+        let (_, line) = given.rewritten(&Changes { removed: removed.clone(), ..Changes::default() });
+        prop_assert_eq!(said(&line, &BTreeSet::new()), said(&given.line, &removed));
+    }
+}
+
+/// What a scene's file really holds: plan sees of it only what it asks for.
+#[derive(Clone)]
+struct Truth {
+    scene: Scene,
+    /// Per file, member and unit.
+    symbols: Vec<Vec<Vec<DeviceSymbols>>>,
+}
+
+/// An id's number: 0 has no name, 1 to 7 have, 8 has one that C can't spell.
+fn id(number: u8) -> Id {
+    match number {
+        0 => Id::new(),
+        8 => b"_0_a-b_cu".to_vec(),
+        n => format!("_{n:08x}_4_u{n}_cu_0").into_bytes(),
+    }
+}
+
+fn names() -> impl Strategy<Value = BTreeSet<Vec<u8>>> {
+    prop::collection::btree_set((0..6u8).prop_map(|n| vec![b'f', b'0' + n]), 0..3)
+}
+
+fn symbols() -> impl Strategy<Value = DeviceSymbols> {
+    (names(), names(), prop::bool::weighted(0.1)).prop_map(|(needs, defines, opaque)| {
+        let needs = &needs - &defines;
+        DeviceSymbols { needs, defines, variables: BTreeSet::new(), opaque }
+    })
+}
+
+type Parts = (Vec<(u8, bool, bool, bool)>, Vec<u8>);
+
+fn parts(most: usize) -> impl Strategy<Value = Parts> {
+    let unit = (0..9u8, any::<bool>(), prop::bool::weighted(0.2), prop::bool::weighted(0.8));
+    (prop::collection::vec(unit, 0..=most), prop::collection::vec(1..8u8, 0..=1)).prop_map(|(units, stubs)| {
+        // Stubs are rare in inputs.
+        let stubs = if units.len() == 2 { stubs } else { Vec::new() };
+        (units, stubs)
+    })
+}
+
+fn member((units, stubs): Parts, name: Option<Vec<u8>>) -> Member {
+    let mut seen = HashSet::new();
+    let units = units.into_iter().filter(|u| seen.insert(u.0)).map(|(number, device_only, wrapper_hidden, pulls)| Unit {
+        id: id(number),
+        device_only,
+        wrapper_hidden,
+        pull: pulls.then(|| b"host_name".to_vec()),
+    });
+    Member { name, units: units.collect(), stubs: stubs.into_iter().map(id).collect(), ..Member::default() }
+}
+
+fn state() -> impl Strategy<Value = FileState> {
+    prop_oneof![
+        6 => parts(2).prop_map(|p| FileState::Read(Content::Object(member(p, None)))),
+        8 => prop::collection::vec(parts(2), 0..4).prop_map(|all| {
+            let members = all.into_iter().enumerate().map(|(i, p)| member(p, Some(format!("m{i}.o").into_bytes())));
+            FileState::Read(Content::Archive(members.collect()))
+        }),
+        2 => prop::collection::vec((1..8u8, any::<bool>()), 0..4).prop_map(|all| {
+            let exported = all.iter().filter(|s| s.1).map(|s| id(s.0)).collect();
+            let stubs = all.iter().map(|s| id(s.0)).collect();
+            FileState::Read(Content::Shared(Shared { stubs, units: Vec::new(), exported }))
+        }),
+        1 => prop::sample::select(vec![FileState::Missing, FileState::DeviceRuntime, FileState::Read(Content::Device),
+            FileState::Read(Content::Other), FileState::Unreadable("no".into())]),
+    ]
+}
+
+fn truth() -> impl Strategy<Value = Truth> {
+    let flags = (prop::bool::weighted(0.15), prop::bool::weighted(0.15), prop::bool::weighted(0.15));
+    (prop::collection::vec(state(), 1..6), prop::collection::vec(symbols(), 64), flags).prop_map(|(states, given, flags)| {
+        let mut given = given.into_iter();
+        // A module id is its unit's own: copies of a unit give and need the same.
+        let mut by_id: BTreeMap<Id, DeviceSymbols> = BTreeMap::new();
+        let mut truth = Truth { scene: Scene { no_mask: flags.0, no_guard: flags.1, keep_line: flags.2, ..Scene::default() }, symbols: Vec::new() };
+        for (index, state) in states.into_iter().enumerate() {
+            let suffix = if matches!(state, FileState::Read(Content::Archive(_))) { "a" } else { "o" };
+            let path = PathBuf::from(format!("libf{index}.{suffix}"));
+            let file = File::new(path.clone(), Some(path), state, index);
+            let members: &[Member] = if let FileState::Read(content) = &file.state { content.members() } else { &[] };
+            let symbols = members.iter().map(|m| {
+                let units = m.units.iter().map(|unit| {
+                    let fresh = given.next().unwrap_or_default();
+                    if unit.id.is_empty() { fresh } else { by_id.entry(unit.id.clone()).or_insert(fresh).clone() }
+                });
+                units.collect()
+            });
+            truth.symbols.push(symbols.collect());
+            truth.scene.files.push(file);
+        }
+        truth
+    })
+}
+
+/// A scene in a few lines, for failures.
+impl std::fmt::Debug for Truth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = |all: &BTreeSet<Vec<u8>>| all.iter().map(|n| String::from_utf8_lossy(n).into_owned()).collect::<Vec<_>>().join(" ");
+        writeln!(f, "no_mask {} no_guard {} keep_line {}", self.scene.no_mask, self.scene.no_guard, self.scene.keep_line)?;
+        for (file, symbols) in self.scene.files.iter().zip(&self.symbols) {
+            let FileState::Read(content) = &file.state else {
+                writeln!(f, "{}: {:?}", file.shown.display(), file.state)?;
+                continue;
+            };
+            let kind = match content {
+                Content::Shared(shared) => {
+                    let ids = shared.stubs.iter().map(|i| (plan::shown_id(i), shared.exported.contains(i)));
+                    format!("shared, stubs {:?}", ids.collect::<Vec<_>>())
+                }
+                Content::Device => "device code".into(),
+                _ => String::new(),
+            };
+            writeln!(f, "{}: {kind}", file.shown.display())?;
+            for (member, s) in content.members().iter().zip(symbols) {
+                for (unit, s) in member.units.iter().zip(s) {
+                    let Unit { id, device_only, wrapper_hidden, pull } = unit;
+                    let (id, pulls) = (plan::shown_id(id), pull.is_some());
+                    write!(f, "  {id} device_only {device_only} hidden {wrapper_hidden} pulls {pulls}")?;
+                    writeln!(f, " needs [{}] gives [{}] opaque {}", text(&s.needs), text(&s.defines), s.opaque)?;
+                }
+                let stubs: Vec<_> = member.stubs.iter().map(|i| plan::shown_id(i)).collect();
+                writeln!(f, "    stubs {stubs:?}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A plan in a few lines.
+fn shown(plan: &Plan) -> String {
+    let files = plan.files.iter().map(|file| {
+        let units = file.units.iter().map(|u| format!("\n  {} {:?}: {:?}", plan::shown_id(&u.id), u.evidence, u.verdict));
+        format!("{} {:?}{}\n", file.file, file.verdict, units.collect::<String>())
+    });
+    files.collect()
+}
+
+/// What an object with these units shows.
+fn summed(units: &[DeviceSymbols]) -> DeviceSymbols {
+    let mut sum = DeviceSymbols::default();
+    for unit in units {
+        sum.needs.extend(unit.needs.iter().cloned());
+        sum.defines.extend(unit.defines.iter().cloned());
+        sum.opaque |= unit.opaque;
+    }
+    sum
+}
+
+impl Truth {
+    /// Decides as the command does: symbols are read as far as they are asked for.
+    fn decide(&self, wishes: &Wishes) -> Plan {
+        let mut scene = self.scene.clone();
+        loop {
+            let wanted = plan::wanted_symbols(&scene, wishes);
+            if wanted.is_empty() {
+                return plan::decide(&scene, wishes);
+            }
+            for (file, member) in wanted {
+                let mut read = summed(&self.symbols[file][member]);
+                if read.opaque {
+                    // LTO-IR: what it needs and gives is there, but nobody can read it.
+                    (read.needs, read.defines) = Default::default();
+                }
+                assert!(scene.files[file].symbols[member].replace(read).is_none(), "asked for twice");
+            }
+        }
+    }
+
+    /// What nvlink links: all units of all files, less those that a stub on the line covers, as file, member, unit.
+    fn units(&self, stripped: &BTreeSet<usize>, masked: &[Id]) -> Vec<(usize, usize, usize, &Id)> {
+        let files = || self.scene.files.iter().enumerate().filter(|(f, _)| !stripped.contains(f));
+        let members = || {
+            files().flat_map(|(f, file)| {
+                let members: &[Member] = if let FileState::Read(content) = &file.state { content.members() } else { &[] };
+                members.iter().enumerate().map(move |(m, member)| (f, m, member))
+            })
+        };
+        let covered: HashSet<&Id> = members().flat_map(|(.., m)| &m.stubs).chain(masked).filter(|i| !i.is_empty()).collect();
+        let units = members().flat_map(|(f, m, member)| member.units.iter().enumerate().map(move |(u, unit)| (f, m, u, &unit.id)));
+        units.filter(|(.., id)| !covered.contains(id)).collect()
+    }
+
+    /// The ids among them; those without count by their place.
+    fn linked(&self, stripped: &BTreeSet<usize>, masked: &[Id]) -> BTreeSet<(Id, usize, usize)> {
+        let place = |&(f, m, _, id): &(usize, usize, usize, &Id)| if id.is_empty() { (Id::new(), f + 1, m + 1) } else { (id.clone(), 0, 0) };
+        self.units(stripped, masked).iter().map(place).collect()
+    }
+
+    /// The device symbols that they need and none of them gives.
+    fn undefined(&self, stripped: &BTreeSet<usize>, masked: &[Id]) -> BTreeSet<Vec<u8>> {
+        let units = self.units(stripped, masked);
+        let linked = || units.iter().map(|&(f, m, u, _)| &self.symbols[f][m][u]);
+        let given: BTreeSet<&Vec<u8>> = linked().flat_map(|s| &s.defines).collect();
+        linked().flat_map(|s| &s.needs).filter(|n| !given.contains(n)).cloned().collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn a_plan_leaves_no_device_symbol_undefined_that_the_line_itself_had_defined(truth in truth()) {
+        let plan = truth.decide(&Wishes::default());
+        let before = truth.undefined(&BTreeSet::new(), &[]);
+        let after = truth.undefined(&plan.stripped().collect(), &plan.masked);
+        prop_assert!(after.is_subset(&before), "{:?} more\n{}\n{:?}", &after - &before, shown(&plan), truth);
+    }
+
+    #[test]
+    fn a_plan_never_drops_an_own_unit(truth in truth(), strip in any::<bool>()) {
+        // Not even where the user's word would name it.
+        let strip = if strip { vec!["*".to_owned()] } else { Vec::new() };
+        let plan = truth.decide(&Wishes { strip: strip.clone(), ..Wishes::default() });
+        let stripped: BTreeSet<usize> = plan.stripped().collect();
+        for file in &plan.files {
+            let plain = truth.scene.files[file.file].is_plain_object();
+            prop_assert!(!(plain && stripped.contains(&file.file)), "{}", shown(&plan));
+            for unit in &file.units {
+                let own = matches!(unit.verdict, Verdict::Own | Verdict::Protect);
+                if unit.evidence == Evidence::PlainObject || (own && strip.is_empty()) {
+                    prop_assert!(unit.id.is_empty() || !plan.masked.contains(&unit.id), "{}", shown(&plan));
+                    let kept = !stripped.contains(&file.file);
+                    prop_assert!(kept || !strip.is_empty(), "{}", shown(&plan));
+                }
+                // What may register here stays, unless it is a second copy or the user says so.
+                if unit.evidence == Evidence::FullMember && strip.is_empty() && !matches!(unit.verdict, Verdict::Copy(_)) {
+                    prop_assert!(!stripped.contains(&file.file) || unit.verdict == Verdict::Excluded, "{}", shown(&plan));
+                    prop_assert!(unit.id.is_empty() || !plan.masked.contains(&unit.id), "{}", shown(&plan));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_plan_made_of_a_line_needs_no_second_plan(truth in truth()) {
+        let plan = truth.decide(&Wishes::default());
+        let stripped: BTreeSet<usize> = plan.stripped().collect();
+        let mut again = truth.clone();
+        for index in stripped.iter().rev() {
+            again.scene.files.remove(*index);
+            again.symbols.remove(*index);
+        }
+        if !plan.masked.is_empty() {
+            let mask = Member { stubs: plan.masked.clone(), ..Member::default() };
+            again.scene.files.push(File::new("mask.o".into(), None, FileState::Read(Content::Object(mask)), 99));
+            again.symbols.push(vec![Vec::new()]);
+        }
+        let second = again.decide(&Wishes::default());
+        // It may see that an archive has nothing left to give; what nvlink links stays the same.
+        let now = again.linked(&BTreeSet::new(), &[]);
+        let then = again.linked(&second.stripped().collect(), &second.masked);
+        prop_assert_eq!(now, then, "{}\n{}\n{:?}", shown(&plan), shown(&second), truth);
+        let ids = |p: &Plan| p.guarded.iter().map(|g| g.id.clone()).collect::<BTreeSet<_>>();
+        prop_assert!(ids(&plan).is_subset(&ids(&second)), "{}\n{}\n{:?}", shown(&plan), shown(&second), truth);
+    }
+}
+
+#[test]
+fn the_lines_and_scenes_above_are_not_all_refused_or_empty() {
+    // Properties that hold since nothing happens would prove nothing.
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut count = |f: &mut dyn FnMut(&mut proptest::test_runner::TestRunner) -> bool| (0..2000).filter(|_| f(&mut runner)).count();
+    let read = count(&mut |r| {
+        let words = spelled_words().new_tree(r).unwrap().current();
+        Given::new(&words, &[], &words, &words).is_some()
+    });
+    assert!(read > 1000, "{read} of 2000 lines read");
+    let mut with = BTreeMap::new();
+    count(&mut |r| {
+        let plan = truth().new_tree(r).unwrap().current().decide(&Wishes::default());
+        for (what, there) in
+            [("stripped", plan.stripped().count() > 0), ("masked", !plan.masked.is_empty()), ("guarded", !plan.guarded.is_empty())]
+        {
+            *with.entry(what).or_insert(0) += usize::from(there);
+        }
+        true
+    });
+    assert!(with.values().all(|&n| n > 30), "{with:?}");
+}
+
+#[test]
+fn bytes_that_are_no_text_come_back() {
+    let word = OsString::from_vec(vec![b'-', b'l', 0xff, b'"', b' ', 1]);
+    let line = CommandLine::read(std::slice::from_ref(&word), &Env::new(&[], Path::new("/"))).unwrap();
+    let same = rewrite::rewrite(&line, &Changes::default(), &mut |_| unreachable!()).unwrap();
+    assert_eq!(same.args[0].as_bytes(), word.as_bytes());
+}
