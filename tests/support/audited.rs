@@ -29,6 +29,14 @@ fn unit(kernel: &[u8]) -> String {
     name.to_owned()
 }
 
+/// `_12ec542a_5_q2_cu_1337016b` comes from q2.cu.
+fn source(id: &[u8]) -> String {
+    let id = String::from_utf8_lossy(id);
+    let name = id.split("_cu_").next().and_then(|front| front.splitn(4, '_').nth(3));
+    let name = name.unwrap_or_else(|| panic!("{id} names no source"));
+    if name == "main" { "main_unit".into() } else { name.into() }
+}
+
 /// A built layout, looked at.
 struct Looked {
     audit: Audit,
@@ -52,8 +60,10 @@ impl Looked {
     }
 
     fn units<'a>(&self, keys: impl Iterator<Item = &'a (usize, Id)>) -> BTreeSet<String> {
-        let named = keys.map(|key| self.units.get(key).unwrap_or_else(|| panic!("no kernels of {}", String::from_utf8_lossy(&key.1))));
-        named.flatten().cloned().collect()
+        // With --gc-sections an image may keep a unit's device code and lose its id: then nothing tells the audit whose kernels are
+        // whose. The layouts' sources are named after their units.
+        let named = |key: &(usize, Id)| self.units.get(key).cloned().unwrap_or_else(|| BTreeSet::from([source(&key.1)]));
+        keys.flat_map(named).collect()
     }
 
     /// What is lost when images are loaded in this order, by the audit's rules.
