@@ -13,7 +13,7 @@ use crate::launch::Launch;
 use crate::nvcc::NotUnderstood;
 use crate::nvcc::find::{self, Chain};
 use crate::rewrite::Rewritten;
-use crate::settings::{Mode, Settings, Told};
+use crate::settings::{Mode, Settings, Told, trust};
 use crate::{Env, Error, report};
 
 /// Runs a program that is no nvcc.
@@ -156,8 +156,9 @@ fn cured(call: &NvccCall<'_>, env: &Env, looked: &Looked, settings: &Settings, u
             return Ok(None);
         }
     };
-    if let Some(complaint) = settings.complaint.as_ref().or(analysis.plan.warning.as_ref()) {
-        warn(settings, complaint)?;
+    let complaint = settings.complaint.as_ref().or(analysis.plan.warning.as_ref()).cloned();
+    if let Some(complaint) = complaint.or_else(|| trust::complaint(env)) {
+        warn(settings, &complaint)?;
     }
     for line in report::text::lines(analysis) {
         tracing::info!("{line}");

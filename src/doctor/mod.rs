@@ -139,6 +139,9 @@ impl Wiring {
         if let Some(complaint) = settings.complaint {
             findings.push(Finding { what: complaint, cure: "see the settings in `dlink-shim --help`".into() });
         }
+        if let Some(what) = settings::trust::complaint(env) {
+            findings.push(Finding { what, cure: "chmod o-w, or name another place".into() });
+        }
         findings
     }
 }

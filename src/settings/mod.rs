@@ -3,6 +3,7 @@
 
 pub mod file;
 pub mod told;
+pub mod trust;
 
 use std::path::PathBuf;
 
