@@ -18,6 +18,9 @@ fn main() {
     device_link(&nvcc, &place);
     guarded(&nvcc, &place);
     inspection(&place);
+    many_archives(&nvcc, &place);
+    let size = std::fs::metadata(SHIM).unwrap().len();
+    println!("program: {size} bytes ({:.2} MiB)", size as f64 / f64::from(1 << 20));
 }
 
 fn time(words: &[&str], place: &Path) -> Duration {
@@ -39,7 +42,17 @@ fn ms(time: Duration) -> String {
 fn pass_through(nvcc: &Path, place: &Path) {
     let nvcc = nvcc.to_str().unwrap();
     std::fs::write(place.join("x.cu"), "__global__ void k() {}\n").unwrap();
-    for (name, words, pairs) in [("--version", vec!["--version"], 50), ("-dc", vec!["-dc", "x.cu"], 9), ("-c", vec!["-c", "x.cu"], 7)] {
+    let wrapper = place.join("wrapper");
+    std::fs::write(&wrapper, format!("#!/bin/sh\nexec {nvcc} \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&wrapper, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let (mut plain, mut sh) = (Vec::new(), Vec::new());
+    for _ in 0..100 {
+        plain.push(time(&[nvcc, "--version"], place));
+        sh.push(time(&[wrapper.to_str().unwrap(), "--version"], place));
+    }
+    let more = median(sh).saturating_sub(median(plain));
+    println!("for comparison, a wrapper of two lines of sh, --version: +{} (median of 100 pairs)", ms(more));
+    for (name, words, pairs) in [("--version", vec!["--version"], 100), ("-dc", vec!["-dc", "x.cu"], 9), ("-c", vec!["-c", "x.cu"], 7)] {
         let plain: Vec<&str> = [&[nvcc], &words[..]].concat();
         let ours: Vec<&str> = [&[SHIM, nvcc], &words[..]].concat();
         let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -191,4 +204,57 @@ fn inspection(place: &Path) {
         ms(median(times))
     );
     let _ = std::fs::remove_file(archive);
+}
+
+/// Up to 1,000 archives of 100 device-only units each: what planning takes, with a program that does nothing in nvcc's place.
+fn many_archives(nvcc: &Path, place: &Path) {
+    let run = |words: &[&str]| time(words, place);
+    let nvcc = nvcc.to_str().unwrap();
+    // One real object; its module id and its function's name change in place.
+    std::fs::write(place.join("uni000000.cu"), "__device__ int fun000000(int x) { return x * x; }\n").unwrap();
+    run(&[nvcc, "-arch=sm_90", "-dc", "uni000000.cu", "-o", "one.o"]);
+    run(&["objcopy", "-j", ".nv*", "-j", "__nv*", "one.o", "one_nv.o"]);
+    let one = std::fs::read(place.join("one_nv.o")).unwrap();
+    std::fs::create_dir_all(place.join("M")).unwrap();
+    for archive in 0..1000 {
+        let mut bytes = b"!<arch>\n".to_vec();
+        for unit in 0..100 {
+            let mut object = one.clone();
+            let number = format!("uni{archive:04}{unit:02}");
+            for at in memchr::memmem::find_iter(&one, b"uni000000").collect::<Vec<_>>() {
+                object[at..at + number.len()].copy_from_slice(number.as_bytes());
+            }
+            bytes.extend(format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", format!("{number}.o/"), 0, 0, 0, 644, object.len()).bytes());
+            bytes.extend(&object);
+            bytes.extend(if object.len() % 2 == 1 { &b"\n"[..] } else { b"" });
+        }
+        std::fs::write(place.join(format!("M/libm{archive}_nv.a")), bytes).unwrap();
+    }
+    std::fs::write(place.join("wants.cu"), "extern __device__ int fun000000(int); __global__ void k(int *p) { *p = fun000000(*p); }\n")
+        .unwrap();
+    run(&[nvcc, "-arch=sm_90", "-dc", "wants.cu", "-o", "wants.o"]);
+    let stand_in = place.join("bin/nvcc");
+    std::fs::create_dir_all(place.join("bin")).unwrap();
+    let _ = std::fs::remove_file(&stand_in);
+    std::os::unix::fs::symlink(which::which("true").unwrap(), &stand_in).unwrap();
+    let stand_in = stand_in.to_str().unwrap();
+    let nothing = median((0..11).map(|_| run(&[SHIM, stand_in, "--version"])).collect());
+    for (what, object) in [("nothing of them needed", "plug.o"), ("one device function needed, so all symbols are read", "wants.o")] {
+        for count in [100, 300, 1000] {
+            let libraries: Vec<String> = (0..count).map(|n| format!("-lm{n}_nv")).collect();
+            let words = [SHIM, stand_in, "-dlink", object, "-o", "o.o", "-LM"].into_iter().chain(libraries.iter().map(String::as_str));
+            let words: Vec<&str> = words.collect();
+            let taken = median((0..5).map(|_| run(&words)).collect()).saturating_sub(nothing);
+            let script =
+                "import os, sys\npid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)\nprint(os.wait4(pid, 0)[2].ru_maxrss)";
+            let peak = Command::new("python3").args(["-c", script]).args(&words).current_dir(place).output().unwrap().stdout;
+            let peak: f64 = String::from_utf8(peak).unwrap().trim().parse().unwrap();
+            println!(
+                "{count} archives of 100 units, {what}: {} ({:.1} us a unit; median of 5), peak {:.1} MiB",
+                ms(taken),
+                taken.as_secs_f64() * 1e6 / f64::from(count * 100),
+                peak / 1024.0
+            );
+        }
+    }
 }

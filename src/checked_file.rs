@@ -16,6 +16,8 @@ use object::read::{ReadCache, ReadCacheOps, ReadRef};
 
 /// What is read at a time where less is asked for.
 const PAGE: u64 = 4096;
+/// A file up to this size costs less to read at once than page by page.
+const SMALL: u64 = 1 << 20;
 /// A table of an object (symbols, ids, names) that is larger is not believed.
 const MAX_TABLE: u64 = 256 << 20;
 /// The device code of one object; see also what a fatbin entry may say of itself.
@@ -28,7 +30,16 @@ pub struct Bytes<'a>(Kind<'a>);
 
 enum Kind<'a> {
     Memory(&'a [u8]),
-    File { file: Rc<File>, range: Range<u64>, cache: ReadCache<Window> },
+    /// A file that was read at once.
+    Small {
+        bytes: Rc<[u8]>,
+        range: Range<usize>,
+    },
+    File {
+        file: Rc<File>,
+        range: Range<u64>,
+        cache: ReadCache<Window>,
+    },
 }
 
 impl<'a> From<&'a [u8]> for Bytes<'a> {
@@ -48,6 +59,11 @@ impl<'a> Bytes<'a> {
         let file = File::options().read(true).custom_flags(nonblocking).open(path)?;
         let metadata = file.metadata()?;
         regular(metadata.is_file())?;
+        if metadata.len() <= SMALL {
+            let mut bytes = vec![0; metadata.len() as usize];
+            file.read_exact_at(&mut bytes, 0)?;
+            return Ok(Self(Kind::Small { range: 0..bytes.len(), bytes: bytes.into() }));
+        }
         Ok(Self::of_file(Rc::new(file), 0..metadata.len()))
     }
 
@@ -60,6 +76,7 @@ impl<'a> Bytes<'a> {
     pub fn len(&self) -> u64 {
         match &self.0 {
             Kind::Memory(bytes) => bytes.len() as u64,
+            Kind::Small { range, .. } => range.len() as u64,
             Kind::File { range, .. } => range.end - range.start,
         }
     }
@@ -76,6 +93,10 @@ impl<'a> Bytes<'a> {
         }
         match &self.0 {
             Kind::Memory(bytes) => bytes.get(usize::try_from(part.start).ok()?..usize::try_from(part.end).ok()?).map(Bytes::from),
+            Kind::Small { bytes, range } => {
+                let range = range.start + usize::try_from(part.start).ok()?..range.start + usize::try_from(part.end).ok()?;
+                Some(Self(Kind::Small { bytes: bytes.clone(), range }))
+            }
             Kind::File { file, range, .. } => Some(Self::of_file(file.clone(), range.start + part.start..range.start + part.end)),
         }
     }
@@ -85,6 +106,7 @@ impl<'a> Bytes<'a> {
         let part = self.part(part).filter(|p| p.len() <= MAX_CODE)?;
         match part.0 {
             Kind::Memory(bytes) => Some(bytes.into()),
+            Kind::Small { bytes, range } => Some(bytes[range].to_vec().into()),
             Kind::File { file, range, .. } => {
                 let size = usize::try_from(range.end - range.start).ok()?;
                 let mut bytes = Vec::new();
@@ -112,6 +134,7 @@ impl<'b> ReadRef<'b> for &'b Bytes<'_> {
     fn read_bytes_at(self, offset: u64, size: u64) -> Pieces<&'b [u8]> {
         let cache = match &self.0 {
             Kind::Memory(bytes) => return bytes.read_bytes_at(offset, size),
+            Kind::Small { bytes, range } => return bytes[range.clone()].read_bytes_at(offset, size),
             Kind::File { cache, .. } => cache,
         };
         if size == 0 {
@@ -127,8 +150,10 @@ impl<'b> ReadRef<'b> for &'b Bytes<'_> {
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Pieces<&'b [u8]> {
-        if let Kind::Memory(bytes) = &self.0 {
-            return bytes.read_bytes_at_until(range, delimiter);
+        match &self.0 {
+            Kind::Memory(bytes) => return bytes.read_bytes_at_until(range, delimiter),
+            Kind::Small { bytes, range: own } => return bytes[own.clone()].read_bytes_at_until(range, delimiter),
+            Kind::File { .. } => {}
         }
         let mut at = range.start;
         while at < range.end {
@@ -180,7 +205,15 @@ mod tests {
         let data: Vec<u8> = (0..20_000u32).map(|i| if i % 5000 == 4999 { 0 } else { (i % 250) as u8 + 1 }).collect();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&data).unwrap();
-        let (file, memory) = (Bytes::open(file.path()).unwrap(), Bytes::from(&data[..]));
+        let (small, memory) = (Bytes::open(file.path()).unwrap(), Bytes::from(&data[..]));
+        assert!(matches!(small.0, Kind::Small { .. }));
+        let large = Bytes::of_file(Rc::new(File::open(file.path()).unwrap()), 0..data.len() as u64);
+        for file in [small, large] {
+            the_same(&file, &memory);
+        }
+    }
+
+    fn the_same(file: &Bytes<'_>, memory: &Bytes<'_>) {
         let parts = [(0, 20_000), (1, 19_999), (4095, 4098), (8000, 8000), (19_999, 20_000)];
         for (start, end) in parts {
             let (file, memory) = (file.part(start..end).unwrap(), memory.part(start..end).unwrap());
@@ -201,14 +234,15 @@ mod tests {
     #[test]
     fn a_file_that_shrinks_while_it_is_read_is_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        file.as_file().set_len(3 * PAGE).unwrap();
+        let long = SMALL + 3 * PAGE;
+        file.as_file().set_len(long).unwrap();
         let bytes = Bytes::open(file.path()).unwrap();
         assert!(bytes.starts_with(&[0, 0]));
         file.as_file().set_len(PAGE + 1).unwrap();
         assert!(bytes.starts_with(&[0, 0]), "what was read stays");
         assert_eq!((&bytes).read_bytes_at(2 * PAGE, 1), Err(()));
-        assert_eq!(bytes.read_bytes_at_until(PAGE..3 * PAGE, 1), Err(()));
-        assert_eq!(bytes.read(0..3 * PAGE), None);
+        assert_eq!(bytes.read_bytes_at_until(PAGE..long, 1), Err(()));
+        assert_eq!(bytes.read(0..long), None);
     }
 
     #[test]

@@ -235,7 +235,8 @@ fn truth() -> impl Strategy<Value = Truth> {
         let mut given = given.into_iter();
         // A module id is its unit's own: copies of a unit give and need the same.
         let mut by_id: BTreeMap<Id, DeviceSymbols> = BTreeMap::new();
-        let mut truth = Truth { scene: Scene { no_mask: flags.0, no_guard: flags.1, keep_line: flags.2, ..Scene::default() }, symbols: Vec::new() };
+        let mut truth =
+            Truth { scene: Scene { no_mask: flags.0, no_guard: flags.1, keep_line: flags.2, ..Scene::default() }, symbols: Vec::new() };
         for (index, state) in states.into_iter().enumerate() {
             let suffix = if matches!(state, FileState::Read(Content::Archive(_))) { "a" } else { "o" };
             let path = PathBuf::from(format!("libf{index}.{suffix}"));
@@ -324,7 +325,7 @@ impl Truth {
                     // LTO-IR: what it needs and gives is there, but nobody can read it.
                     (read.needs, read.defines) = Default::default();
                 }
-                assert!(scene.files[file].symbols[member].replace(read).is_none(), "asked for twice");
+                assert!(scene.files[file].symbols[member].replace(Box::new(read)).is_none(), "asked for twice");
             }
         }
     }
@@ -345,7 +346,8 @@ impl Truth {
 
     /// The ids among them; those without count by their place.
     fn linked(&self, stripped: &BTreeSet<usize>, masked: &[Id]) -> BTreeSet<(Id, usize, usize)> {
-        let place = |&(f, m, _, id): &(usize, usize, usize, &Id)| if id.is_empty() { (Id::new(), f + 1, m + 1) } else { (id.clone(), 0, 0) };
+        let place =
+            |&(f, m, _, id): &(usize, usize, usize, &Id)| if id.is_empty() { (Id::new(), f + 1, m + 1) } else { (id.clone(), 0, 0) };
         self.units(stripped, masked).iter().map(place).collect()
     }
 

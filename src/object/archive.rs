@@ -30,6 +30,7 @@ pub fn members(data: &Bytes<'_>, path: &Path) -> Result<Vec<Member>, Flaw> {
         };
         found.extend(object.map(|m| Member { name: Some(name.to_vec()), ..m }));
     }
+    found.shrink_to_fit();
     Ok(found)
 }
 

@@ -128,6 +128,8 @@ fn object(file: &Elf<'_>) -> Result<Member, Flaw> {
             pull = Some(name.to_vec());
         }
     }
+    // An archive can hold very many of these.
+    member.units.reserve_exact(units.len());
     for id in units {
         member.units.push(Unit {
             // In a slim LTO object the calls are in the compiler's own representation: the registrar may well be there.

@@ -154,10 +154,36 @@ fn open(path: &Path) -> Result<Bytes<'static>, Error> {
 /// Code that can't be read (LTO-IR only, unknown kinds, broken entries) is reported through
 /// [`DeviceSymbols::opaque`], not as an error.
 pub fn device_symbols(path: &Path, member: &Member) -> Result<DeviceSymbols, Error> {
-    let Some(code) = &member.device_code else { return Ok(DeviceSymbols::default()) };
-    let path = member.place.file.as_deref().unwrap_or(path);
-    let file = open(path)?;
+    if member.device_code.is_none() {
+        return Ok(DeviceSymbols::default());
+    }
+    Ok(symbols_in(&open(member.place.file.as_deref().unwrap_or(path))?, member))
+}
+
+/// The same for members of one file, one after the other.
+pub struct Reader {
+    file: Result<Bytes<'static>, Error>,
+}
+
+impl Reader {
+    /// Opens the file.
+    pub fn new(path: &Path) -> Self {
+        Self { file: open(path) }
+    }
+
+    /// Reads the device symbols of a member; those of what can't be read are unknown.
+    pub fn device_symbols(&self, path: &Path, member: &Member) -> DeviceSymbols {
+        match &self.file {
+            _ if member.place.file.is_some() => device_symbols(path, member).unwrap_or_else(|_| DeviceSymbols::unreadable()),
+            Ok(file) => symbols_in(file, member),
+            Err(_) => DeviceSymbols::unreadable(),
+        }
+    }
+}
+
+fn symbols_in(file: &Bytes<'_>, member: &Member) -> DeviceSymbols {
+    let Some(code) = &member.device_code else { return DeviceSymbols::default() };
     let start = member.place.range.start.saturating_add(code.start);
     let end = member.place.range.start.saturating_add(code.end);
-    Ok(file.read(start..end).map_or_else(DeviceSymbols::unreadable, |code| symbols::of_section(&code)))
+    file.read(start..end).map_or_else(DeviceSymbols::unreadable, |code| symbols::of_section(&code))
 }

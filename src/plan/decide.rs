@@ -15,15 +15,15 @@ pub fn wanted_symbols(scene: &Scene, wishes: &Wishes) -> Vec<MemberRef> {
 }
 
 /// Roles, and what follows from the symbols.
-struct Settled {
-    roles: Roles,
+struct Settled<'a> {
+    roles: Roles<'a>,
     needed: HashMap<MemberRef, Need>,
     /// Symbols that must be read before the rest counts.
     wanted: Vec<MemberRef>,
 }
 
 /// An archive with copies goes as a whole until something of it proves to stay; that, in turn, may keep others.
-fn settle(scene: &Scene, wishes: &Wishes) -> Settled {
+fn settle<'a>(scene: &'a Scene, wishes: &Wishes) -> Settled<'a> {
     let mut partial = HashSet::new();
     loop {
         let roles = Roles::of(scene, wishes, &partial);
@@ -37,7 +37,7 @@ fn settle(scene: &Scene, wishes: &Wishes) -> Settled {
     }
 }
 
-fn wanted(scene: &Scene, roles: &Roles) -> Vec<MemberRef> {
+fn wanted(scene: &Scene, roles: &Roles<'_>) -> Vec<MemberRef> {
     if roles.candidates.is_empty() || scene.files.iter().any(File::hides_code) {
         return Vec::new();
     }
@@ -110,7 +110,7 @@ fn archive(
     index: usize,
     content: &Content,
     units: &mut [UnitPlan],
-    roles: &Roles,
+    roles: &Roles<'_>,
     wishes: &Wishes,
     plan: &mut Plan,
 ) -> FileVerdict {
@@ -218,14 +218,14 @@ fn unit_plans(
     scene: &Scene,
     index: usize,
     members: &[Member],
-    roles: &Roles,
+    roles: &Roles<'_>,
     needed: &HashMap<MemberRef, Need>,
     wishes: &Wishes,
 ) -> Vec<UnitPlan> {
     let file = &scene.files[index];
     let plain = file.is_plain_object();
     let own = plain || !roles::has_own_units(scene);
-    let mut plans = Vec::new();
+    let mut plans = Vec::with_capacity(members.iter().map(|m| m.units.len()).sum());
     for (m, member) in members.iter().enumerate() {
         let key = roles.follows.get(&(index, m)).copied().unwrap_or((index, m));
         let also_in = roles.also_in.get(&(index, m)).map(|&first| scene.files[first].name());

@@ -65,7 +65,7 @@ pub struct File {
     /// library (an index into [`Scene::files`]) does not export every name that they define.
     pub taken_past: HashSet<(usize, usize)>,
     /// Device symbols per member, once they were asked for (see [`wanted_symbols`]).
-    pub symbols: Vec<Option<DeviceSymbols>>,
+    pub symbols: Vec<Option<Box<DeviceSymbols>>>,
 }
 
 impl File {

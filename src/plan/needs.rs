@@ -10,7 +10,7 @@ use crate::object::{DeviceSymbols, Id, Member};
 pub type MemberRef = (usize, usize);
 
 /// The needs of `kept` that none of them meets, with who has them. Empty also means that nothing can be needed of others.
-pub fn open(scene: &Scene, roles: &Roles, kept: &[MemberRef]) -> Vec<(MemberRef, Vec<u8>)> {
+pub fn open(scene: &Scene, roles: &Roles<'_>, kept: &[MemberRef]) -> Vec<(MemberRef, Vec<u8>)> {
     let whole = kept.iter().filter(|m| !roles.half.contains(m));
     let given: BTreeSet<&[u8]> = whole.filter_map(|&m| symbols(scene, m)).flat_map(|s| s.defines.iter().map(Vec::as_slice)).collect();
     let mut open = Vec::new();
@@ -26,7 +26,7 @@ pub fn open(scene: &Scene, roles: &Roles, kept: &[MemberRef]) -> Vec<(MemberRef,
 
 /// For every candidate that something which stays needs, who needs it. A member that turns out to be needed stays too, and its own
 /// needs count.
-pub fn needed(scene: &Scene, roles: &Roles) -> HashMap<MemberRef, Need> {
+pub fn needed(scene: &Scene, roles: &Roles<'_>) -> HashMap<MemberRef, Need> {
     let candidates = &roles.candidates;
     let all = || candidates.iter().map(|&m| (m, Need::Unknowable)).collect();
     // A file that could not be looked into may refer to anything.
@@ -69,7 +69,7 @@ pub fn needed(scene: &Scene, roles: &Roles) -> HashMap<MemberRef, Need> {
 }
 
 fn symbols(scene: &Scene, member: MemberRef) -> Option<&DeviceSymbols> {
-    scene.files[member.0].symbols[member.1].as_ref()
+    scene.files[member.0].symbols[member.1].as_deref()
 }
 
 fn member(scene: &Scene, (file, member): MemberRef) -> Option<&Member> {

@@ -9,9 +9,9 @@ use crate::rewrite::guard;
 
 /// What is settled before anybody asks what is needed.
 #[derive(Default)]
-pub(super) struct Roles {
+pub(super) struct Roles<'a> {
     /// Ids that nvlink passes over because some input holds a stub for them.
-    pub excluded: HashSet<Id>,
+    pub excluded: HashSet<&'a Id>,
     /// Members whose units are all in an earlier file as well, with that file, in archives that go as a whole.
     pub copies: HashMap<MemberRef, usize>,
     /// The same in archives of which something stays.
@@ -23,7 +23,7 @@ pub(super) struct Roles {
     /// Members of which a stub on the line covers some units: what they give may be missing.
     pub half: HashSet<MemberRef>,
     /// Who holds a unit, of the files that are not stripped at the user's word.
-    pub holders: HashMap<Id, MemberRef>,
+    pub holders: HashMap<&'a Id, MemberRef>,
     /// What stays whatever is needed.
     pub kept: Vec<MemberRef>,
     /// The same, to ask for one.
@@ -32,10 +32,10 @@ pub(super) struct Roles {
     pub candidates: Vec<MemberRef>,
 }
 
-impl Roles {
+impl<'a> Roles<'a> {
     /// `partial` are archives with copies that something keeps on the line.
-    pub fn of(scene: &Scene, wishes: &Wishes, partial: &HashSet<usize>) -> Self {
-        let excluded: HashSet<Id> = members(scene).flat_map(|(_, m)| m.stubs.iter().cloned()).collect();
+    pub fn of(scene: &'a Scene, wishes: &Wishes, partial: &HashSet<usize>) -> Self {
+        let excluded = members(scene).flat_map(|(_, m)| &m.stubs).collect();
         let mut roles = Roles { excluded, ..Roles::default() };
         let stripped = |f: usize| Wishes::matches(&wishes.strip, &scene.files[f].name());
         let mut all: Vec<(MemberRef, &Member)> = members(scene).filter(|(r, _)| is_plain(scene, *r) || !stripped(r.0)).collect();
@@ -85,7 +85,7 @@ impl Roles {
     }
 
     /// Plain objects hold their units before any archive does, and members that may register here before those that can't.
-    fn find_copies(&mut self, scene: &Scene, wishes: &Wishes, partial: &HashSet<usize>, all: &[(MemberRef, &Member)]) {
+    fn find_copies(&mut self, scene: &Scene, wishes: &Wishes, partial: &HashSet<usize>, all: &[(MemberRef, &'a Member)]) {
         let mut found: BTreeMap<usize, Vec<(MemberRef, usize)>> = BTreeMap::new();
         for &(member, m) in all {
             let held: Option<Vec<MemberRef>> = m.units.iter().map(|u| self.holders.get(&u.id).copied()).collect();
@@ -102,7 +102,7 @@ impl Roles {
                 }
                 _ => {
                     for unit in named(m) {
-                        self.holders.entry(unit.id.clone()).or_insert(member);
+                        self.holders.entry(&unit.id).or_insert(member);
                     }
                 }
             }
@@ -117,17 +117,13 @@ impl Roles {
 
     /// A unit that several members hold, which do not all go with their archive: none of them can be taken alone.
     fn find_tangles(&mut self, scene: &Scene, all: &[(MemberRef, &Member)]) {
-        let mut holding: HashMap<&Id, Vec<MemberRef>> = HashMap::new();
         for &(member, m) in all.iter().filter(|(r, _)| !self.copies.contains_key(r) && !self.follows.contains_key(r)) {
             for unit in named(m) {
-                let members = holding.entry(&unit.id).or_default();
-                if members.last() != Some(&member) {
-                    members.push(member);
-                }
+                let holder = self.holders[&unit.id];
+                let several = [holder, member].into_iter().filter(|_| holder != member);
+                self.tangled.extend(several.filter(|&r| !is_plain(scene, r)));
             }
         }
-        let several = holding.into_values().filter(|members| members.len() > 1);
-        self.tangled = several.flatten().filter(|&r| !is_plain(scene, r)).collect();
     }
 }
 

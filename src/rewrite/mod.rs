@@ -127,7 +127,12 @@ fn source_edits(line: &CommandLine, source: usize, changes: &Changes, renamed: &
                     edits.extend((item.word..=last).map(|w| (w, WordEdit::Drop)));
                 } else {
                     let mut text = line.sources[source].words[last].text[..*start].to_vec();
-                    text.extend(kept.join(&b','));
+                    let values = kept.join(&b',');
+                    // `-l,=x` less its first value: `-l=x` would name `x`.
+                    if values.starts_with(b"=") && *start > 0 && !text.ends_with(b"=") {
+                        text.push(b'=');
+                    }
+                    text.extend(values);
                     edits.insert(last, WordEdit::Replace(text));
                 }
             }

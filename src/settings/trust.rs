@@ -42,10 +42,9 @@ fn open_to_others(path: &Path) -> Option<PathBuf> {
         if below_sticky && link.uid() != 0 && link.uid() != us {
             return Some(part.to_owned());
         }
-        if link.is_symlink() {
-            if let Some(place) = std::fs::canonicalize(part).ok().and_then(|real| open_to_others(&real)) {
-                return Some(place);
-            }
+        let real = || std::fs::canonicalize(part).ok().and_then(|real| open_to_others(&real));
+        if let Some(place) = link.is_symlink().then(real).flatten() {
+            return Some(place);
         }
         let Ok(meta) = std::fs::metadata(part) else { return None };
         let open = meta.mode() & WRITABLE_BY_OTHERS != 0;

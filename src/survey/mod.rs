@@ -97,11 +97,15 @@ fn named(link: &DeviceLink, nvcc: Option<&Path>, env: &Env) -> Scene {
 
 /// Fills in the device symbols of the members that the plan asks for.
 pub fn read_symbols(scene: &mut Scene, wanted: &[MemberRef]) {
-    for &(file, member) in wanted {
-        let file = &mut scene.files[file];
+    let mut open: Option<(usize, object::Reader)> = None;
+    for &(index, member) in wanted {
+        let file = &mut scene.files[index];
         let (Some(path), FileState::Read(content)) = (&file.path, &file.state) else { continue };
-        let symbols = object::device_symbols(path, &content.members()[member]);
-        file.symbols[member] = Some(symbols.unwrap_or_else(|_| object::DeviceSymbols::unreadable()));
+        let reader = match &mut open {
+            Some((of, reader)) if *of == index => reader,
+            other => &mut other.insert((index, object::Reader::new(path))).1,
+        };
+        file.symbols[member] = Some(Box::new(reader.device_symbols(path, &content.members()[member])));
     }
 }
 
