@@ -2,7 +2,7 @@
 """Builds every layout of device code across shared libraries, with plain nvcc or through dlink-shim, and loads it.
 
     layouts.py --nvcc NVCC --shim DLINK_SHIM --out DIR [--ld bfd,gold,lld,mold] [--layouts L1,…] [--variants plain,…]
-               [--arch=-arch=sm_90] [--flags "WORDS for nvcc"] [--gpu] [--json FILE]
+               [--arch=-arch=sm_90] [--flags "WORDS for nvcc"] [--gpu] [--whole] [--json FILE]
 
 It needs nvcc, g++, Python 3 and the dlink-shim program. Without a GPU a preloaded probe tells which kernels register; with --gpu every kernel runs and its value is checked, also
 after the last library was closed and opened again three times.
@@ -215,6 +215,7 @@ def main():
     for name, default in (("nvcc", None), ("shim", None), ("out", None), ("ld", "bfd"), ("layouts", ",".join(LAYOUTS)), ("variants", "plain,local"), ("arch", "-arch=sm_90"), ("flags", ""), ("json", "")):
         p.add_argument("--" + name, default=default, required=default is None)
     p.add_argument("--gpu", action="store_true")
+    p.add_argument("--whole", action="store_true", help="no columns with the shim on some of the images only")
     a = p.parse_args()
     a.out = os.path.abspath(a.out)
     start, (bench, rows, worse) = time.monotonic(), (Bench(a), [], [])
@@ -228,7 +229,7 @@ def main():
         two = any(s[0] == "dlink" and s[1] == 1 for s in LAYOUTS[name]["steps"])
         built = {}
         for column, shim in columns.items():
-            if column in ("stock", "all") or two:
+            if column in ("stock", "all") or (two and not a.whole):
                 try:
                     built[column] = bench.build(name, shim, ld, variant, objects[variant])
                 except RuntimeError as error:
