@@ -146,8 +146,8 @@ fn guarded(nvcc: &Path, place: &Path) {
         b.as_secs_f64() / a.as_secs_f64()
     );
     let unit = |n: usize| dlink_shim::plan::Guarded {
-        id: format!("_0a1b2c3d_9_unit{n:03}_cu_0a1b2c3d").into_bytes(),
-        pull: Some(format!("symbol{n}").into_bytes()),
+        id: format!("_0a1b2c3d_9_unit{n:03}_cu_0a1b2c3d").into_bytes().into(),
+        pull: Some(format!("symbol{n}").into_bytes().into()),
     };
     let units: Vec<_> = (0..300).map(unit).collect();
     std::fs::write(place.join("guard.h"), dlink_shim::rewrite::guard::header(&units)).unwrap();

@@ -174,8 +174,8 @@ struct Truth {
 fn id(number: u8) -> Id {
     match number {
         0 => Id::new(),
-        8 => b"_0_a-b_cu".to_vec(),
-        n => format!("_{n:08x}_4_u{n}_cu_0").into_bytes(),
+        8 => "_0_a-b_cu".into(),
+        n => format!("_{n:08x}_4_u{n}_cu_0").as_str().into(),
     }
 }
 
@@ -201,22 +201,22 @@ fn parts(most: usize) -> impl Strategy<Value = Parts> {
     })
 }
 
-fn member((units, stubs): Parts, name: Option<Vec<u8>>) -> Member {
+fn member((units, stubs): Parts, name: Option<&str>) -> Member {
     let mut seen = HashSet::new();
     let units = units.into_iter().filter(|u| seen.insert(u.0)).map(|(number, device_only, wrapper_hidden, pulls)| Unit {
         id: id(number),
         device_only,
         wrapper_hidden,
-        pull: pulls.then(|| b"host_name".to_vec()),
+        pull: pulls.then(|| "host_name".into()),
     });
-    Member { name, units: units.collect(), stubs: stubs.into_iter().map(id).collect(), ..Member::default() }
+    Member { name: name.map(Into::into), units: units.collect(), stubs: stubs.into_iter().map(id).collect(), ..Member::default() }
 }
 
 fn state() -> impl Strategy<Value = FileState> {
     prop_oneof![
         6 => parts(2).prop_map(|p| FileState::Read(Content::Object(member(p, None)))),
         8 => prop::collection::vec(parts(2), 0..4).prop_map(|all| {
-            let members = all.into_iter().enumerate().map(|(i, p)| member(p, Some(format!("m{i}.o").into_bytes())));
+            let members = all.into_iter().enumerate().map(|(i, p)| member(p, Some(&format!("m{i}.o"))));
             FileState::Read(Content::Archive(members.collect()))
         }),
         2 => prop::collection::vec((1..8u8, any::<bool>()), 0..4).prop_map(|all| {
@@ -241,8 +241,7 @@ fn truth() -> impl Strategy<Value = Truth> {
             let suffix = if matches!(state, FileState::Read(Content::Archive(_))) { "a" } else { "o" };
             let path = PathBuf::from(format!("libf{index}.{suffix}"));
             let file = File::new(path.clone(), Some(path), state, index);
-            let members: &[Member] = if let FileState::Read(content) = &file.state { content.members() } else { &[] };
-            let symbols = members.iter().map(|m| {
+            let symbols = file.members().iter().map(|m| {
                 let units = m.units.iter().map(|unit| {
                     let fresh = given.next().unwrap_or_default();
                     if unit.id.is_empty() { fresh } else { by_id.entry(unit.id.clone()).or_insert(fresh).clone() }
@@ -291,9 +290,10 @@ impl std::fmt::Debug for Truth {
 }
 
 /// A plan in a few lines.
-fn shown(plan: &Plan) -> String {
+fn shown(scene: &Scene, plan: &Plan) -> String {
     let files = plan.files.iter().map(|file| {
-        let units = file.units.iter().map(|u| format!("\n  {} {:?}: {:?}", plan::shown_id(&u.id), u.evidence, u.verdict));
+        let id = |u: &plan::UnitPlan| plan::shown_id(&u.unit(&scene.files[file.file]).id);
+        let units = file.units.iter().map(|u| format!("\n  {} {:?}: {:?}", id(u), u.evidence, u.verdict));
         format!("{} {:?}{}\n", file.file, file.verdict, units.collect::<String>())
     });
     files.collect()
@@ -319,13 +319,14 @@ impl Truth {
             if wanted.is_empty() {
                 return plan::decide(&scene, wishes);
             }
-            for (file, member) in wanted {
+            for wanted in wanted {
+                let (file, member) = (wanted.file(), wanted.member());
                 let mut read = summed(&self.symbols[file][member]);
                 if read.opaque {
                     // LTO-IR: what it needs and gives is there, but nobody can read it.
                     (read.needs, read.defines) = Default::default();
                 }
-                assert!(scene.files[file].symbols[member].replace(Box::new(read)).is_none(), "asked for twice");
+                assert!(scene.files[file].set_symbols(member, read).is_none(), "asked for twice");
             }
         }
     }
@@ -335,8 +336,7 @@ impl Truth {
         let files = || self.scene.files.iter().enumerate().filter(|(f, _)| !stripped.contains(f));
         let members = || {
             files().flat_map(|(f, file)| {
-                let members: &[Member] = if let FileState::Read(content) = &file.state { content.members() } else { &[] };
-                members.iter().enumerate().map(move |(m, member)| (f, m, member))
+                file.members().iter().enumerate().map(move |(m, member)| (f, m, member))
             })
         };
         let covered: HashSet<&Id> = members().flat_map(|(.., m)| &m.stubs).chain(masked).filter(|i| !i.is_empty()).collect();
@@ -368,7 +368,7 @@ proptest! {
         let plan = truth.decide(&Wishes::default());
         let before = truth.undefined(&BTreeSet::new(), &[]);
         let after = truth.undefined(&plan.stripped().collect(), &plan.masked);
-        prop_assert!(after.is_subset(&before), "{:?} more\n{}\n{:?}", &after - &before, shown(&plan), truth);
+        prop_assert!(after.is_subset(&before), "{:?} more\n{}\n{:?}", &after - &before, shown(&truth.scene, &plan), truth);
     }
 
     #[test]
@@ -379,18 +379,19 @@ proptest! {
         let stripped: BTreeSet<usize> = plan.stripped().collect();
         for file in &plan.files {
             let plain = truth.scene.files[file.file].is_plain_object();
-            prop_assert!(!(plain && stripped.contains(&file.file)), "{}", shown(&plan));
+            prop_assert!(!(plain && stripped.contains(&file.file)), "{}", shown(&truth.scene, &plan));
             for unit in &file.units {
+                let id = &unit.unit(&truth.scene.files[file.file]).id;
                 let own = matches!(unit.verdict, Verdict::Own | Verdict::Protect);
                 if unit.evidence == Evidence::PlainObject || (own && strip.is_empty()) {
-                    prop_assert!(unit.id.is_empty() || !plan.masked.contains(&unit.id), "{}", shown(&plan));
+                    prop_assert!(id.is_empty() || !plan.masked.contains(id), "{}", shown(&truth.scene, &plan));
                     let kept = !stripped.contains(&file.file);
-                    prop_assert!(kept || !strip.is_empty(), "{}", shown(&plan));
+                    prop_assert!(kept || !strip.is_empty(), "{}", shown(&truth.scene, &plan));
                 }
                 // What may register here stays, unless it is a second copy or the user says so.
                 if unit.evidence == Evidence::FullMember && strip.is_empty() && !matches!(unit.verdict, Verdict::Copy(_)) {
-                    prop_assert!(!stripped.contains(&file.file) || unit.verdict == Verdict::Excluded, "{}", shown(&plan));
-                    prop_assert!(unit.id.is_empty() || !plan.masked.contains(&unit.id), "{}", shown(&plan));
+                    prop_assert!(!stripped.contains(&file.file) || unit.verdict == Verdict::Excluded, "{}", shown(&truth.scene, &plan));
+                    prop_assert!(id.is_empty() || !plan.masked.contains(id), "{}", shown(&truth.scene, &plan));
                 }
             }
         }
@@ -406,7 +407,7 @@ proptest! {
             again.symbols.remove(*index);
         }
         if !plan.masked.is_empty() {
-            let mask = Member { stubs: plan.masked.clone(), ..Member::default() };
+            let mask = Member { stubs: plan.masked.clone().into(), ..Member::default() };
             again.scene.files.push(File::new("mask.o".into(), None, FileState::Read(Content::Object(mask)), 99));
             again.symbols.push(vec![Vec::new()]);
         }
@@ -414,9 +415,9 @@ proptest! {
         // It may see that an archive has nothing left to give; what nvlink links stays the same.
         let now = again.linked(&BTreeSet::new(), &[]);
         let then = again.linked(&second.stripped().collect(), &second.masked);
-        prop_assert_eq!(now, then, "{}\n{}\n{:?}", shown(&plan), shown(&second), truth);
+        prop_assert_eq!(now, then, "{}\n{}\n{:?}", shown(&truth.scene, &plan), shown(&again.scene, &second), truth);
         let ids = |p: &Plan| p.guarded.iter().map(|g| g.id.clone()).collect::<BTreeSet<_>>();
-        prop_assert!(ids(&plan).is_subset(&ids(&second)), "{}\n{}\n{:?}", shown(&plan), shown(&second), truth);
+        prop_assert!(ids(&plan).is_subset(&ids(&second)), "{}\n{}\n{:?}", shown(&truth.scene, &plan), shown(&again.scene, &second), truth);
     }
 }
 

@@ -49,7 +49,7 @@ fn units(scene: &Scene) -> Option<Vec<Vec<Code>>> {
 
 fn of_member(path: &Path, member: &Member, units: &mut Vec<Vec<Code>>) -> Option<()> {
     let Some(code) = &member.device_code else { return Some(()) };
-    let map = MappedFile::open(member.place.file.as_deref().unwrap_or(path)).ok()?;
+    let map = MappedFile::open(member.place.path().unwrap_or(path)).ok()?;
     let start = member.place.range.start.checked_add(code.start)?;
     let end = member.place.range.start.checked_add(code.end)?;
     let section = map.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?;

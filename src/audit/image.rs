@@ -145,11 +145,11 @@ pub fn read(data: &[u8], path: &Path) -> Result<Looked, Flaw> {
     let mut at = ids.sh_addr.get(endian);
     for string in text.split(|&b| b == 0) {
         match string.strip_prefix(b"def ") {
-            Some(id) => image.stubs.push(id.to_vec()),
+            Some(id) => image.stubs.push(id.into()),
             None if string.is_empty() || string == b"__NV_MODULE_ID" => {}
             None => {
-                image.present.push(string.to_vec());
-                places.push((at, string.to_vec()));
+                image.present.push(string.into());
+                places.push((at, string.into()));
             }
         }
         at = at.wrapping_add(string.len() as u64 + 1);
@@ -222,17 +222,17 @@ impl File<'_> {
             let Ok(name) = symbol.name(endian, table.strings()) else { continue };
             if let Some(id) = name.strip_prefix(REGISTER) {
                 if symbol.is_undefined(endian) {
-                    image.registrars.insert(id.to_vec(), Call::FirstFound);
+                    image.registrars.insert(id.into(), Call::FirstFound);
                 } else {
-                    by_index.insert(index.0, id.to_vec());
+                    by_index.insert(index.0, id.into());
                     let protected = symbol.st_visibility() == elf::STV_PROTECTED;
-                    image.entries.insert(id.to_vec(), if protected { Entry::Protected } else { Entry::Exported });
+                    image.entries.insert(id.into(), if protected { Entry::Protected } else { Entry::Exported });
                 }
             } else if let Some(id) = name.strip_prefix(WRAPPER) {
                 if !symbol.is_undefined(endian) {
-                    image.gives_wrapper.insert(id.to_vec());
+                    image.gives_wrapper.insert(id.into());
                 } else if !symbol.is_weak() {
-                    image.wants_wrapper.insert(id.to_vec());
+                    image.wants_wrapper.insert(id.into());
                 }
             }
         }
@@ -278,7 +278,7 @@ impl File<'_> {
                 let rest = &data[at + WRAPPER.len()..];
                 let id = &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())];
                 if wanted.contains(id) {
-                    image.guarded.insert(id.to_vec());
+                    image.guarded.insert(id.into());
                 }
             }
         }

@@ -87,7 +87,7 @@ mod tests {
 
     fn seen(machine: Machine, code: &[u8], base: u64, fixed: bool, address: u64) -> bool {
         let mut found = BTreeSet::new();
-        loads(machine, code, base, fixed, &[(address, b"_id".to_vec()), (address + 64, b"_other".to_vec())], &mut found);
+        loads(machine, code, base, fixed, &[(address, "_id".into()), (address + 64, "_other".into())], &mut found);
         assert!(!found.contains(&b"_other"[..]));
         found.contains(&b"_id"[..])
     }

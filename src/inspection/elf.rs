@@ -60,7 +60,7 @@ pub fn part(data: &[u8], depth: Depth, part: &mut Part) -> Option<(FileKind, Vec
         match host::content(data) {
             Ok(Content::Object(member)) => {
                 part.units = member.units.into_iter().map(|u| Unit { id: u.id, device_only: u.device_only }).collect();
-                part.stubs = member.stubs;
+                part.stubs = member.stubs.into();
             }
             Ok(_) => {}
             Err(flaw) => flaws.push(flaw.what),
@@ -71,7 +71,7 @@ pub fn part(data: &[u8], depth: Depth, part: &mut Part) -> Option<(FileKind, Vec
                 if image.program {
                     kind = FileKind::Program;
                 }
-                let unit = |id: &Vec<u8>| Unit { id: id.clone(), device_only: !image.registrars.contains_key(id) };
+                let unit = |id: &crate::object::Id| Unit { id: id.clone(), device_only: !image.registrars.contains_key(id) };
                 part.units = image.present.iter().map(unit).collect();
                 part.stubs = image.stubs;
                 flaws.extend(image.flaws);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use object::read::archive::ArchiveFile;
 
-use super::{Content, Flaw, Member, Place, host};
+use super::{Content, Flaw, Member, Place, SharedBytes, host};
 use crate::checked_file::Bytes;
 
 /// The members that carry device code or a stub, in order.
@@ -20,7 +20,7 @@ pub fn members(data: &Bytes<'_>, path: &Path) -> Result<Vec<Member>, Flaw> {
         let object = if member.is_thin() {
             let file = path.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(name));
             let bytes = Bytes::open(&file).map_err(|e| Flaw::new(0, format!("thin member {}: {e}", file.display())))?;
-            let place = Place { range: 0..bytes.len(), file: Some(file) };
+            let place = Place { range: 0..bytes.len(), file: Some(Box::new(file)) };
             object(&bytes, name)?.map(|m| Member { place, ..m })
         } else {
             let range = offset..offset.saturating_add(size);
@@ -28,9 +28,10 @@ pub fn members(data: &Bytes<'_>, path: &Path) -> Result<Vec<Member>, Flaw> {
             let place = Place { file: None, range };
             object(&bytes, name)?.map(|m| Member { place, ..m })
         };
-        found.extend(object.map(|m| Member { name: Some(name.to_vec()), ..m }));
+        found.extend(object.map(|m| Member { name: Some(name.into()), ..m }));
     }
     found.shrink_to_fit();
+    SharedBytes::join(found.iter_mut().flat_map(Member::strings).collect());
     Ok(found)
 }
 

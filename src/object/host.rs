@@ -9,7 +9,7 @@ use object::read::ReadRef;
 use object::read::elf::{ElfFile64, FileHeader, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::{Endianness, Object, ObjectSymbol};
 
-use super::{Content, Flaw, Id, Member, Unit};
+use super::{Content, Flaw, Id, Member, SharedBytes, Unit};
 use crate::checked_file::Bytes;
 
 /// The entry point that a stub defines and a registrar calls, less the id.
@@ -100,8 +100,8 @@ fn object(file: &Elf<'_>) -> Result<Member, Flaw> {
             _ => {}
         }
     }
-    let (stubs, mut units): (Vec<Id>, Vec<Id>) = partition(ids);
-    member.stubs = stubs;
+    let (stubs, mut units) = partition(ids);
+    member.stubs = stubs.into();
     // nvlink reads an object when both sections are there, id or no id.
     if member.device_code.is_none() || !has_segment {
         member.device_code = None;
@@ -119,22 +119,20 @@ fn object(file: &Elf<'_>) -> Result<Member, Flaw> {
         let strong = symbol.st_bind() == elf::STB_GLOBAL;
         let seen = (strong || symbol.is_weak()) && symbol.st_visibility() != elf::STV_HIDDEN;
         if symbol.is_undefined(file.endian) {
-            wanted.extend(name.strip_prefix(REGISTER).map(<[u8]>::to_vec));
+            wanted.extend(name.strip_prefix(REGISTER));
         } else if let Some(id) = name.strip_prefix(WRAPPER) {
             if !seen {
-                hidden.insert(id.to_vec());
+                hidden.insert(id);
             }
         } else if pull.is_none() && strong && seen && is_c_name(name) {
-            pull = Some(name.to_vec());
+            pull = Some(SharedBytes::from(name));
         }
     }
-    // An archive can hold very many of these.
-    member.units.reserve_exact(units.len());
     for id in units {
         member.units.push(Unit {
             // In a slim LTO object the calls are in the compiler's own representation: the registrar may well be there.
-            device_only: !lto && !wanted.contains(&id),
-            wrapper_hidden: hidden.contains(&id),
+            device_only: !lto && !wanted.contains(&id[..]),
+            wrapper_hidden: hidden.contains(&id[..]),
             pull: pull.clone(),
             id,
         });
@@ -150,7 +148,7 @@ fn shared(file: &Elf<'_>) -> Result<Shared, Flaw> {
         let symbols = file.symbols(elf::SHT_DYNSYM)?;
         for symbol in symbols.iter().filter(|s| !s.is_undefined(file.endian)) {
             let name = symbol.name(file.endian, symbols.strings()).map_err(flaw)?;
-            exported.extend(name.strip_prefix(REGISTER).map(<[u8]>::to_vec));
+            exported.extend(name.strip_prefix(REGISTER).map(Id::from));
         }
     }
     Ok(Shared { stubs, units, exported })
@@ -190,18 +188,18 @@ pub fn exported_names(data: &Bytes<'_>) -> Result<HashSet<Vec<u8>>, Flaw> {
 }
 
 /// The NUL-ended strings of an id section; padding between them is zero.
-fn strings(data: &[u8]) -> Vec<Id> {
-    data.split(|&b| b == 0).filter(|s| !s.is_empty() && *s != b"__NV_MODULE_ID").map(<[u8]>::to_vec).collect()
+fn strings(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    data.split(|&b| b == 0).filter(|s| !s.is_empty() && *s != b"__NV_MODULE_ID")
 }
 
 /// Splits `def <id>` strings from plain ids.
-fn partition(strings: Vec<Id>) -> (Vec<Id>, Vec<Id>) {
+fn partition<'d>(strings: impl IntoIterator<Item = &'d [u8]>) -> (Vec<Id>, Vec<Id>) {
     let mut stubs = Vec::new();
     let mut units: Vec<Id> = Vec::new();
     for string in strings {
         match string.strip_prefix(b"def ") {
-            Some(id) => stubs.push(id.to_vec()),
-            None if !units.contains(&string) => units.push(string),
+            Some(id) => stubs.push(id.into()),
+            None if !units.iter().any(|u| u[..] == *string) => units.push(string.into()),
             None => {}
         }
     }

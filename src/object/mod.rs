@@ -5,6 +5,7 @@ pub mod cubin;
 pub mod fatbin;
 pub mod host;
 pub mod ptx;
+pub mod shared_bytes;
 pub mod symbols;
 
 use std::ops::Range;
@@ -13,10 +14,12 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::checked_file::Bytes;
 pub use host::Shared;
+pub use shared_bytes::SharedBytes;
+use smallvec::SmallVec;
 pub use symbols::DeviceSymbols;
 
 /// A module id as it stands in `__nv_module_id`, without `def ` (`_<crc>_<len>_<file>_<suffix>`).
-pub type Id = Vec<u8>;
+pub type Id = SharedBytes;
 
 /// One relocatable device object.
 #[derive(Clone, Debug, Default)]
@@ -29,31 +32,45 @@ pub struct Unit {
     pub wrapper_hidden: bool,
     /// Another strong, default-visibility symbol that the object defines and that a stub may refer to in order to pull
     /// the archive member.
-    pub pull: Option<Vec<u8>>,
+    pub pull: Option<SharedBytes>,
 }
 
 /// One host object: a file of its own, or a member of an archive.
 #[derive(Clone, Debug, Default)]
 pub struct Member {
     /// The member's name; `None` for a plain object.
-    pub name: Option<Vec<u8>>,
+    pub name: Option<SharedBytes>,
     /// Where the object lies: in the inspected file, or in the file that a thin archive names.
     pub place: Place,
     /// The units; more than one after `ld -r`.
-    pub units: Vec<Unit>,
+    pub units: SmallVec<[Unit; 1]>,
     /// Ids for which the object carries a stub.
-    pub stubs: Vec<Id>,
+    pub stubs: Box<[Id]>,
     /// Byte range of `__nv_relfatbin` within `place`.
     pub device_code: Option<Range<u64>>,
+}
+
+impl Member {
+    fn strings(&mut self) -> impl Iterator<Item = &mut SharedBytes> {
+        let units = self.units.iter_mut().flat_map(|u| std::iter::once(&mut u.id).chain(&mut u.pull));
+        self.name.iter_mut().chain(units).chain(&mut self.stubs)
+    }
 }
 
 /// Where the bytes of a member are.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// Another file than the archive (thin archives).
-    pub file: Option<PathBuf>,
+    pub file: Option<Box<PathBuf>>,
     /// Byte range in the file.
     pub range: Range<u64>,
+}
+
+impl Place {
+    /// The other file.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|f| f.as_path())
+    }
 }
 
 /// What a file is.
@@ -135,7 +152,7 @@ fn look(data: &Bytes<'_>, path: &Path) -> Result<Content, Flaw> {
 
 /// The names in the host object of a member of the file at `path`.
 pub fn names(path: &Path, member: &Member) -> Result<host::Names, Error> {
-    let path = member.place.file.as_deref().unwrap_or(path);
+    let path = member.place.path().unwrap_or(path);
     let bytes = open(path)?.part(member.place.range.clone()).ok_or_else(|| Flaw::new(0, "the member lies outside of the file"));
     bytes.and_then(|b| host::names(&b)).map_err(|flaw| flaw.at(path))
 }
@@ -157,7 +174,7 @@ pub fn device_symbols(path: &Path, member: &Member) -> Result<DeviceSymbols, Err
     if member.device_code.is_none() {
         return Ok(DeviceSymbols::default());
     }
-    Ok(symbols_in(&open(member.place.file.as_deref().unwrap_or(path))?, member))
+    Ok(symbols_in(&open(member.place.path().unwrap_or(path))?, member))
 }
 
 /// The same for members of one file, one after the other.

@@ -2,9 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::needs::{self, MemberRef};
+use super::needs;
 use super::roles::{self, Roles};
-use super::{Evidence, File, FilePlan, FileState, FileVerdict, Guarded, Need, Plan, Scene, UnitPlan, Verdict, Wishes, shown_id};
+use super::{
+    Evidence, File, FilePlan, FileState, FileVerdict, Guarded, Left, MemberRef, NO_GUARD, Need, Plan, Scene, UnitPlan, Verdict, Wishes, short,
+    shown_id,
+};
 use crate::object::{Content, Member, Unit};
 use crate::rewrite::guard;
 
@@ -41,7 +44,7 @@ fn wanted(scene: &Scene, roles: &Roles<'_>) -> Vec<MemberRef> {
     if roles.candidates.is_empty() || scene.files.iter().any(File::hides_code) {
         return Vec::new();
     }
-    let unread = |m: &&MemberRef| scene.files[m.0].symbols[m.1].is_none();
+    let unread = |m: &&MemberRef| scene.files[m.file()].symbols(m.member()).is_none();
     let next: Vec<_> = roles.kept.iter().filter(unread).copied().collect();
     if !next.is_empty() || needs::open(scene, roles, &roles.kept).is_empty() {
         return next;
@@ -91,10 +94,13 @@ pub fn decide(scene: &Scene, wishes: &Wishes) -> Plan {
     let staying = plan.files.iter().flat_map(|f| &f.units).filter(|u| matches!(u.verdict, Verdict::Own | Verdict::Protect));
     plan.protect = staying.into_iter().any(|u| u.evidence != Evidence::DeviceOnly);
     for file in &plan.files {
-        for unit in &file.units {
-            match &unit.verdict {
+        for decided in &file.units {
+            let unit = decided.unit(&scene.files[file.file]);
+            // A device-only member has nothing to pull: its archive is no input of the host link.
+            let pull = || unit.pull.clone().filter(|_| decided.evidence != Evidence::DeviceOnly);
+            match &decided.verdict {
                 Verdict::Mask => plan.masked.push(unit.id.clone()),
-                Verdict::Guard(_) => plan.guarded.push(Guarded { id: unit.id.clone(), pull: unit.pull.clone() }),
+                Verdict::Guard(_) => plan.guarded.push(Guarded { id: unit.id.clone(), pull: pull() }),
                 _ => {}
             }
         }
@@ -120,28 +126,30 @@ fn archive(
         return FileVerdict::Leave(if stub { "holds a stub but no relocatable device code" } else { "no relocatable device code" }.into());
     }
     if Wishes::matches(&wishes.keep, &file.name()) {
-        return FileVerdict::Leave("DLINK_SHIM_KEEP".into());
+        return FileVerdict::Leave(Left::Keep.text(scene));
     }
     if Wishes::matches(&wishes.strip, &file.name()) && !scene.keep_line {
         return FileVerdict::Strip("DLINK_SHIM_STRIP".into());
     }
     let going = |u: &UnitPlan| matches!(u.verdict, Verdict::Strip | Verdict::Copy(_));
     if !scene.keep_line && !stub && units.iter().all(|u| going(u) || u.verdict == Verdict::Excluded) && units.iter().any(going) {
-        return FileVerdict::Strip(why_strip(units));
+        return FileVerdict::Strip(why_strip(scene, units));
     }
     // Some stay, or the line must: the others go one by one, if a mask can say so.
     let members = content.members().iter().flat_map(|m| m.units.iter().map(move |u| (m, u)));
     for (plan, (member, unit)) in units.iter_mut().zip(members).filter(|(p, _)| p.verdict == Verdict::Strip) {
         plan.verdict = match roles.holders.get(&unit.id) {
             // Only where the user's word strips it: a mask takes every unit of its id.
-            Some(holder) if holder.0 != index => Verdict::Leave(format!("also in {}", scene.files[holder.0].name())),
+            Some(holder) if holder.file() != index => Verdict::Leave(Left::AlsoIn(short(holder.file()))),
             _ if roles::can_be_masked(scene, member) => Verdict::Mask,
             // Its neighbours in the object, or the linker, would not let it go.
             _ => guarded(scene, unit, &plan.evidence, Need::Beside),
         };
     }
-    if let Some((first, unit)) = units.iter().find_map(|u| Some((u.also_in.as_ref()?, u))) {
+    let twin = units.iter().find_map(|u| if let Verdict::Leave(Left::Twin(first)) = u.verdict { Some((first, u.unit(file))) } else { None });
+    if let Some((first, unit)) = twin {
         plan.warning.get_or_insert_with(|| {
+            let first = scene.files[first as usize].name();
             format!("unit {} of {} is also in {first}: left as it is; link one of them only", shown_id(&unit.id), file.name())
         });
     }
@@ -154,43 +162,46 @@ fn archive(
             )
         });
     }
-    if units.iter().any(|u| u.verdict == Verdict::Leave(NO_GUARD.into())) {
+    if units.iter().any(|u| u.verdict == Verdict::Leave(Left::NoGuard)) {
         plan.warning.get_or_insert_with(|| format!("{}: {NO_GUARD}; its kernels may never register", file.name()));
     }
     let count = |f: &dyn Fn(&Verdict) -> bool| units.iter().filter(|u| f(&u.verdict)).count();
     let guarded = count(&|v| matches!(v, Verdict::Guard(_)));
     let masked = count(&|v| *v == Verdict::Mask);
     if guarded + masked > 0 {
-        return FileVerdict::Cure(why_cure(units, guarded, masked));
+        return FileVerdict::Cure(why_cure(file, units, guarded, masked));
     }
-    match units.iter().find_map(|u| if let Verdict::Leave(why) = &u.verdict { Some(why) } else { None }) {
-        Some(why) => FileVerdict::Leave(why.clone()),
+    match units.iter().find_map(|u| if let Verdict::Leave(why) = u.verdict { Some(why) } else { None }) {
+        Some(why) => FileVerdict::Leave(why.text(scene)),
         None => FileVerdict::Leave("the archives are all the device code there is, so they are this command's own".into()),
     }
 }
 
-fn why_strip(units: &[UnitPlan]) -> String {
+fn why_strip(scene: &Scene, units: &[UnitPlan]) -> String {
+    let named = |file: u32| &scene.files[file as usize];
     let count = units.len();
-    let copy_of = |u: &UnitPlan| if let Verdict::Copy(first) = &u.verdict { Some(first.clone()) } else { None };
+    let copy_of = |u: &UnitPlan| if let Verdict::Copy(first) = u.verdict { Some(first) } else { None };
     if let Some(first) = units.iter().find_map(copy_of) {
+        let first = named(first).name();
         return match units.iter().filter(|u| copy_of(u).is_some()).count() {
             copies if copies == count => format!("its units are already in {first}, and nvlink takes each once"),
             copies => format!("{copies} of its {count} unit(s) are already in {first}, and no unit that stays needs the others"),
         };
     }
-    let elsewhere = units.iter().find_map(|u| if let Evidence::StubIn(so) = &u.evidence { Some(so) } else { None });
+    let elsewhere = units.iter().find_map(|u| if let Evidence::StubIn(so) = u.evidence { Some(named(so).place()) } else { None });
     match elsewhere {
         Some(so) => format!("no unit that stays needs its {count} unit(s), which register with the stub in {}", so.display()),
         None => format!("no unit that stays needs its {count} unit(s), which are device-only: their host side is in another image"),
     }
 }
 
-fn why_cure(units: &[UnitPlan], guarded: usize, masked: usize) -> String {
+fn why_cure(file: &File, units: &[UnitPlan], guarded: usize, masked: usize) -> String {
     let mut parts = Vec::new();
     if guarded > 0 {
         let first = units.iter().find_map(|u| match &u.verdict {
-            Verdict::Guard(Need::Symbol { by, symbol }) => {
-                Some(format!("{} needs `{}` of {}", shown_id(by), String::from_utf8_lossy(symbol), shown_id(&u.id)))
+            Verdict::Guard(Need::Symbol(reference)) => {
+                let (by, symbol) = (shown_id(&reference.by), String::from_utf8_lossy(&reference.symbol));
+                Some(format!("{by} needs `{symbol}` of {}", shown_id(&u.unit(file).id)))
             }
             Verdict::Guard(Need::Unknowable) => Some("what needs them can't be read".into()),
             Verdict::Guard(Need::Beside) => Some("what stays beside them does not let them go".into()),
@@ -227,21 +238,21 @@ fn unit_plans(
     let own = plain || !roles::has_own_units(scene);
     let mut plans = Vec::with_capacity(members.iter().map(|m| m.units.len()).sum());
     for (m, member) in members.iter().enumerate() {
-        let key = roles.follows.get(&(index, m)).copied().unwrap_or((index, m));
-        let also_in = roles.also_in.get(&(index, m)).map(|&first| scene.files[first].name());
-        let foreign = member.units.iter().all(|u| roles::evidence(scene, (index, m), u).is_foreign());
-        for unit in &member.units {
-            let evidence = roles::evidence(scene, (index, m), unit);
+        let this = MemberRef::new(index, m);
+        let key = roles.follows.get(&this).copied().unwrap_or(this);
+        let foreign = member.units.iter().all(|u| roles::evidence(scene, this, u).is_foreign());
+        for (u, unit) in member.units.iter().enumerate() {
+            let evidence = roles::evidence(scene, this, unit);
             let verdict = if roles.excluded.contains(&unit.id) {
                 Verdict::Excluded
             } else if Wishes::matches(&wishes.keep, &file.name()) && !plain {
-                Verdict::Leave("DLINK_SHIM_KEEP".into())
+                Verdict::Leave(Left::Keep)
             } else if Wishes::matches(&wishes.strip, &file.name()) && !plain {
                 Verdict::Strip
-            } else if let Some(&first) = roles.copies.get(&(index, m)) {
-                Verdict::Copy(scene.files[first].name())
-            } else if let Some(first) = &also_in {
-                Verdict::Leave(format!("also in {first}, and can't be told from it here"))
+            } else if let Some(&first) = roles.copies.get(&this) {
+                Verdict::Copy(short(first))
+            } else if let Some(&first) = roles.also_in.get(&this) {
+                Verdict::Leave(Left::Twin(short(first)))
             } else if own {
                 Verdict::Own
             } else if Wishes::matches(&wishes.guard, &file.name()) || !foreign {
@@ -253,25 +264,19 @@ fn unit_plans(
             } else {
                 Verdict::Strip
             };
-            // A device-only member has nothing to pull: its archive is no input of the host link.
-            let pull = if evidence == Evidence::DeviceOnly { None } else { unit.pull.clone() };
-            let also_in = also_in.clone().filter(|_| matches!(verdict, Verdict::Leave(_)));
-            plans.push(UnitPlan { id: unit.id.clone(), member: member.name.clone(), evidence, verdict, pull, also_in });
+            plans.push(UnitPlan { member: short(m), unit: short(u), evidence, verdict });
         }
     }
     plans
 }
 
-/// The reason where the stub's compiler can't be given the guard.
-const NO_GUARD: &str = "it would be guarded, but the host compiler (-ccbin) is none that is known to take -include";
-
 /// The guard, where it can be had.
 fn guarded(scene: &Scene, unit: &Unit, evidence: &Evidence, need: Need) -> Verdict {
     if scene.no_guard {
-        return Verdict::Leave(NO_GUARD.into());
+        return Verdict::Leave(Left::NoGuard);
     }
     if !guard::can_be_named(&unit.id) {
-        return Verdict::Leave("it has no module id to guard it by".into());
+        return Verdict::Leave(Left::NoId);
     }
     if *evidence != Evidence::DeviceOnly {
         // A hidden wrapper can only come from this link, so the stub's own strong reference does all there is to do.
@@ -279,7 +284,7 @@ fn guarded(scene: &Scene, unit: &Unit, evidence: &Evidence, need: Need) -> Verdi
             return Verdict::Protect;
         }
         if unit.pull.is_none() {
-            return Verdict::Leave("it defines no other symbol that could pull its archive member".into());
+            return Verdict::Leave(Left::NoPull);
         }
     }
     Verdict::Guard(need)

@@ -5,11 +5,10 @@ mod needs;
 mod roles;
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::object::{Content, DeviceSymbols, Id, Unit};
+use crate::object::{Content, DeviceSymbols, Id, Member, SharedBytes, Unit};
 pub use decide::{decide, wanted_symbols};
-pub use needs::MemberRef;
 
 /// Everything that a device link names, looked into.
 #[derive(Clone, Debug, Default)]
@@ -29,10 +28,42 @@ impl Scene {
     /// Whether anything on the line is relocatable device code.
     pub fn has_units(&self) -> bool {
         self.files.iter().any(|f| match &f.state {
-            FileState::Read(content) => content.members().iter().any(|m| !m.units.is_empty()) || matches!(content, Content::Device),
-            _ => false,
+            FileState::Read(Content::Device) => true,
+            _ => f.members().iter().any(|m| !m.units.is_empty()),
         })
     }
+}
+
+/// A member of a file of the scene.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberRef {
+    file: u32,
+    member: u32,
+}
+
+impl MemberRef {
+    /// By the indices of both.
+    ///
+    /// # Panics
+    /// At more than 2³² of either: the headers alone would take hundreds of gigabytes.
+    pub fn new(file: usize, member: usize) -> Self {
+        Self { file: short(file), member: short(member) }
+    }
+
+    /// Index into [`Scene::files`].
+    pub fn file(self) -> usize {
+        self.file as usize
+    }
+
+    /// Index into the file's members.
+    pub fn member(self) -> usize {
+        self.member as usize
+    }
+}
+
+/// A plan holds very many of these.
+fn short(index: usize) -> u32 {
+    u32::try_from(index).expect("an index of 32 bits")
 }
 
 /// What became of looking at a file.
@@ -64,20 +95,36 @@ pub struct File {
     /// Members that the host linker may take although a shared library before the archive has a stub for their units, since that
     /// library (an index into [`Scene::files`]) does not export every name that they define.
     pub taken_past: HashSet<(usize, usize)>,
-    /// Device symbols per member, once they were asked for (see [`wanted_symbols`]).
-    pub symbols: Vec<Option<Box<DeviceSymbols>>>,
+    symbols: Vec<Option<Box<DeviceSymbols>>>,
 }
 
 impl File {
     /// A file as found by its first mention.
     pub fn new(shown: PathBuf, path: Option<PathBuf>, state: FileState, mention: usize) -> Self {
-        let members = if let FileState::Read(content) = &state { content.members().len() } else { 0 };
-        Self { shown, path, symbols: vec![None; members], taken_past: HashSet::new(), state, mentions: vec![mention] }
+        Self { shown, path, symbols: Vec::new(), taken_past: HashSet::new(), state, mentions: vec![mention] }
     }
 
     /// A file that the device link does not name.
     pub fn unmentioned(shown: PathBuf, path: PathBuf, state: FileState) -> Self {
         Self { mentions: Vec::new(), ..Self::new(shown, Some(path), state, 0) }
+    }
+
+    /// The objects in it, as far as it could be looked into.
+    pub fn members(&self) -> &[Member] {
+        if let FileState::Read(content) = &self.state { content.members() } else { &[] }
+    }
+
+    /// A member's device symbols, once they were asked for (see [`wanted_symbols`]).
+    pub fn symbols(&self, member: usize) -> Option<&DeviceSymbols> {
+        self.symbols.get(member)?.as_deref()
+    }
+
+    /// Gives the device symbols of a member, and says what was known of them.
+    pub fn set_symbols(&mut self, member: usize, symbols: DeviceSymbols) -> Option<DeviceSymbols> {
+        if self.symbols.is_empty() {
+            self.symbols.resize_with(self.members().len(), || None);
+        }
+        self.symbols[member].replace(Box::new(symbols)).map(|known| *known)
     }
 
     /// Whether it is a shared library with a stub for the unit that other images can call.
@@ -98,10 +145,14 @@ impl File {
         matches!(self.state, FileState::Unreadable(_) | FileState::Read(Content::Device))
     }
 
+    /// Where it is, as messages show it.
+    pub fn place(&self) -> &Path {
+        self.path.as_ref().unwrap_or(&self.shown)
+    }
+
     /// The library's name as `-l` would say it, or the file's name.
     pub fn name(&self) -> String {
-        let path = self.path.as_ref().unwrap_or(&self.shown);
-        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = self.place().file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         match name.strip_prefix("lib").and_then(|n| n.strip_suffix(".a").or_else(|| n.strip_suffix(".so"))) {
             Some(library) => library.to_owned(),
             None => name,
@@ -117,29 +168,53 @@ pub enum Evidence {
     /// The object holds no registrar.
     DeviceOnly,
     /// A shared object in sight has a stub for the id, exports it, and comes before the archive.
-    StubIn(PathBuf),
+    StubIn(FileIndex),
     /// A full archive member: its host object may or may not end up in this image.
     FullMember,
     /// The same, and a shared library has a stub for the id, but does not certainly come before the archive.
-    FullMemberOrStubIn(PathBuf),
+    FullMemberOrStubIn(FileIndex),
 }
+
+/// An index into [`Scene::files`].
+pub type FileIndex = u32;
 
 /// What asks for a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     /// A symbol that a unit which stays refers to.
-    Symbol {
-        /// The unit that refers to it.
-        by: Id,
-        /// The symbol's name.
-        symbol: Vec<u8>,
-    },
+    Symbol(Box<Reference>),
     /// Nobody, but its archive stays and a mask can't take it alone.
     Beside,
     /// Nothing that is known of: its host object may end up in this image and register here.
     MayBeHere,
     /// Names can't be read (LTO-IR only, bare device code, or a file that can't be looked into).
     Unknowable,
+}
+
+/// Who refers to which device symbol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The unit that refers to it.
+    pub by: Id,
+    /// The symbol's name.
+    pub symbol: SharedBytes,
+}
+
+/// Why a unit stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// `DLINK_SHIM_KEEP` names its library.
+    Keep,
+    /// The file has it, too, and a mask would take both.
+    AlsoIn(FileIndex),
+    /// The file has it, too, and which of both nvlink takes can't be told.
+    Twin(FileIndex),
+    /// The stub's compiler can't be given the guard.
+    NoGuard,
+    /// There is no name to guard it by.
+    NoId,
+    /// Nothing could pull its archive member.
+    NoPull,
 }
 
 /// The decision for one unit.
@@ -155,10 +230,10 @@ pub enum Verdict {
     Guard(Need),
     /// Stays, and its host object is certain to be in this image: as an own unit.
     Protect,
-    /// A second copy of a unit that the named file holds.
-    Copy(String),
+    /// A second copy of a unit that the file holds.
+    Copy(FileIndex),
     /// Stays as it is, for this reason.
-    Leave(String),
+    Leave(Left),
     /// A stub on the line already covers the id, so nvlink passes over the unit.
     Excluded,
 }
@@ -166,18 +241,24 @@ pub enum Verdict {
 /// One unit and its decision.
 #[derive(Clone, Debug)]
 pub struct UnitPlan {
-    /// The module id.
-    pub id: Id,
-    /// The archive member.
-    pub member: Option<Vec<u8>>,
+    member: u32,
+    unit: u32,
     /// What is known of its registrar.
     pub evidence: Evidence,
     /// The decision.
     pub verdict: Verdict,
-    /// The symbol by which a guard pulls the unit's archive member.
-    pub pull: Option<Vec<u8>>,
-    /// The file that holds it, too, where that is why it is left.
-    pub also_in: Option<String>,
+}
+
+impl UnitPlan {
+    /// The unit's member of the plan's file.
+    pub fn member<'s>(&self, file: &'s File) -> &'s Member {
+        &file.members()[self.member as usize]
+    }
+
+    /// The unit.
+    pub fn unit<'s>(&self, file: &'s File) -> &'s Unit {
+        &self.member(file).units[self.unit as usize]
+    }
 }
 
 /// A unit that the guard covers.
@@ -186,7 +267,7 @@ pub struct Guarded {
     /// The module id.
     pub id: Id,
     /// A symbol of the archive member, to pull it as the stock stub does.
-    pub pull: Option<Vec<u8>>,
+    pub pull: Option<SharedBytes>,
 }
 
 /// The decision for a file.
@@ -225,6 +306,22 @@ pub struct Plan {
     /// At most one line for stderr: something was left uncured that the user can do something about.
     pub warning: Option<String>,
 }
+
+impl Left {
+    /// In words.
+    pub fn text(self, scene: &Scene) -> String {
+        match self {
+            Self::Keep => "DLINK_SHIM_KEEP".into(),
+            Self::AlsoIn(file) => format!("also in {}", scene.files[file as usize].name()),
+            Self::Twin(file) => format!("also in {}, and can't be told from it here", scene.files[file as usize].name()),
+            Self::NoGuard => NO_GUARD.into(),
+            Self::NoId => "it has no module id to guard it by".into(),
+            Self::NoPull => "it defines no other symbol that could pull its archive member".into(),
+        }
+    }
+}
+
+const NO_GUARD: &str = "it would be guarded, but the host compiler (-ccbin) is none that is known to take -include";
 
 impl Plan {
     /// The files whose mentions go.

@@ -3,11 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::roles::{self, Roles};
-use super::{File, Need, Scene};
+use super::{File, MemberRef, Need, Reference, Scene};
 use crate::object::{DeviceSymbols, Id, Member};
-
-/// A member of a file of the scene.
-pub type MemberRef = (usize, usize);
 
 /// The needs of `kept` that none of them meets, with who has them. Empty also means that nothing can be needed of others.
 pub fn open(scene: &Scene, roles: &Roles<'_>, kept: &[MemberRef]) -> Vec<(MemberRef, Vec<u8>)> {
@@ -48,7 +45,7 @@ pub fn needed(scene: &Scene, roles: &Roles<'_>) -> HashMap<MemberRef, Need> {
             let Some(s) = symbols(scene, candidate) else { continue };
             let wanted = open.iter().find(|(_, n)| s.defines.contains(n) && !taken.contains(n));
             if let Some((by, symbol)) = wanted {
-                found.push((candidate, Need::Symbol { by: first_id(scene, *by), symbol: symbol.clone() }));
+                found.push((candidate, Need::Symbol(Box::new(Reference { by: first_id(scene, *by), symbol: symbol.as_slice().into() }))));
                 taken.extend(s.defines.iter().cloned());
             } else if s.opaque && !open.is_empty() {
                 found.push((candidate, Need::Unknowable));
@@ -58,10 +55,10 @@ pub fn needed(scene: &Scene, roles: &Roles<'_>) -> HashMap<MemberRef, Need> {
             return needed;
         }
         // What can't be masked stays with whatever is needed of its archive, and so do its needs.
-        let files: BTreeSet<usize> = found.iter().map(|(m, _)| m.0).collect();
+        let files: BTreeSet<usize> = found.iter().map(|(m, _)| m.file()).collect();
         let new: BTreeSet<MemberRef> = found.iter().map(|(m, _)| *m).collect();
         let maskable = |m: MemberRef| member(scene, m).is_none_or(|member| roles::can_be_masked(scene, member));
-        let beside = |c: &&MemberRef| files.contains(&c.0) && !needed.contains_key(*c) && !new.contains(*c) && !maskable(**c);
+        let beside = |c: &&MemberRef| files.contains(&c.file()) && !needed.contains_key(*c) && !new.contains(*c) && !maskable(**c);
         found.extend(candidates.iter().filter(beside).map(|&c| (c, Need::Beside)));
         kept.extend(found.iter().map(|(m, _)| *m));
         needed.extend(found);
@@ -69,12 +66,11 @@ pub fn needed(scene: &Scene, roles: &Roles<'_>) -> HashMap<MemberRef, Need> {
 }
 
 fn symbols(scene: &Scene, member: MemberRef) -> Option<&DeviceSymbols> {
-    scene.files[member.0].symbols[member.1].as_deref()
+    scene.files[member.file()].symbols(member.member())
 }
 
-fn member(scene: &Scene, (file, member): MemberRef) -> Option<&Member> {
-    let super::FileState::Read(content) = &scene.files[file].state else { return None };
-    content.members().get(member)
+fn member(scene: &Scene, at: MemberRef) -> Option<&Member> {
+    scene.files[at.file()].members().get(at.member())
 }
 
 fn first_id(scene: &Scene, at: MemberRef) -> Id {

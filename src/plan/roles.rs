@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::needs::MemberRef;
-use super::{Evidence, FileState, Need, Scene, Wishes};
+use super::{Evidence, File, FileState, MemberRef, Need, Scene, Wishes, short};
 use crate::object::{Content, Id, Member, Unit};
 use crate::rewrite::guard;
 
@@ -35,24 +34,23 @@ pub(super) struct Roles<'a> {
 impl<'a> Roles<'a> {
     /// `partial` are archives with copies that something keeps on the line.
     pub fn of(scene: &'a Scene, wishes: &Wishes, partial: &HashSet<usize>) -> Self {
-        let excluded = members(scene).flat_map(|(_, m)| &m.stubs).collect();
+        let excluded = scene.files.iter().flat_map(File::members).flat_map(|m| &m.stubs).collect();
         let mut roles = Roles { excluded, ..Roles::default() };
-        let stripped = |f: usize| Wishes::matches(&wishes.strip, &scene.files[f].name());
-        let mut all: Vec<(MemberRef, &Member)> = members(scene).filter(|(r, _)| is_plain(scene, *r) || !stripped(r.0)).collect();
-        all.sort_by_cached_key(|(r, m)| (rank(scene, *r, m), *r));
+        let all = in_order(scene, wishes);
         roles.find_copies(scene, wishes, partial, &all);
         roles.find_tangles(scene, &all);
-        let covered = |m: &Member| m.units.iter().any(|u| roles.excluded.contains(&u.id));
-        roles.half = all.iter().filter(|(_, m)| covered(m)).map(|(r, _)| *r).collect();
+        let covered = |r: &MemberRef| at(scene, *r).units.iter().any(|u| roles.excluded.contains(&u.id));
+        roles.half = all.iter().filter(|r| covered(r)).copied().collect();
         let own = has_own_units(scene);
-        for &(member, m) in &all {
+        for &member in &all {
+            let m = at(scene, member);
             if roles.copies.contains_key(&member) || roles.follows.contains_key(&member) || roles.is_excluded(m) {
                 continue;
             }
-            let name = scene.files[member.0].name();
+            let name = scene.files[member.file()].name();
             let decided = Wishes::matches(&wishes.keep, &name) || Wishes::matches(&wishes.guard, &name);
             // What can't be masked stays with what stays beside it, and needs what it needs.
-            let decided = decided || roles.tangled.contains(&member) || (!can_be_masked(scene, m) && roles.stays(scene, member.0));
+            let decided = decided || roles.tangled.contains(&member) || (!can_be_masked(scene, m) && roles.stays(scene, member.file()));
             if is_plain(scene, member) || !own || decided || !is_foreign(scene, member, m) {
                 roles.kept.push(member);
             } else {
@@ -66,8 +64,8 @@ impl<'a> Roles<'a> {
 
     /// Archives that were to go, copies and all, of which something stays.
     pub fn partial(&self, needed: &HashMap<MemberRef, Need>) -> HashSet<usize> {
-        let files: HashSet<usize> = self.copies.keys().map(|r| r.0).collect();
-        let stay = self.staying.iter().chain(needed.keys()).map(|r| r.0);
+        let files: HashSet<usize> = self.copies.keys().map(|r| r.file()).collect();
+        let stay = self.staying.iter().chain(needed.keys()).map(|r| r.file());
         stay.filter(|f| files.contains(f)).collect()
     }
 
@@ -81,23 +79,27 @@ impl<'a> Roles<'a> {
         let mut members = content.members().iter().enumerate();
         scene.keep_line
             || holds_stub(content)
-            || members.any(|(i, m)| self.tangled.contains(&(file, i)) || (!self.is_excluded(m) && !is_foreign(scene, (file, i), m)))
+            || members.any(|(i, m)| {
+                let member = MemberRef::new(file, i);
+                self.tangled.contains(&member) || (!self.is_excluded(m) && !is_foreign(scene, member, m))
+            })
     }
 
     /// Plain objects hold their units before any archive does, and members that may register here before those that can't.
-    fn find_copies(&mut self, scene: &Scene, wishes: &Wishes, partial: &HashSet<usize>, all: &[(MemberRef, &'a Member)]) {
+    fn find_copies(&mut self, scene: &'a Scene, wishes: &Wishes, partial: &HashSet<usize>, all: &[MemberRef]) {
         let mut found: BTreeMap<usize, Vec<(MemberRef, usize)>> = BTreeMap::new();
-        for &(member, m) in all {
+        self.holders.reserve(all.len());
+        for &member in all {
+            let m = at(scene, member);
             let held: Option<Vec<MemberRef>> = m.units.iter().map(|u| self.holders.get(&u.id).copied()).collect();
             match held.as_deref() {
                 Some(&[holder, ..]) if !is_plain(scene, member) => {
                     let held = held.unwrap_or_default();
-                    let same_fate = holder.0 == member.0 && held.iter().all(|h| *h == holder);
-                    let holder_member = &content_members(scene, holder.0)[holder.1];
-                    if same_fate && is_foreign(scene, member, m) == is_foreign(scene, holder, holder_member) {
+                    let same_fate = holder.file() == member.file() && held.iter().all(|h| *h == holder);
+                    if same_fate && is_foreign(scene, member, m) == is_foreign(scene, holder, at(scene, holder)) {
                         self.follows.insert(member, holder);
                     } else {
-                        found.entry(member.0).or_default().push((member, holder.0));
+                        found.entry(member.file()).or_default().push((member, holder.file()));
                     }
                 }
                 _ => {
@@ -116,9 +118,9 @@ impl<'a> Roles<'a> {
     }
 
     /// A unit that several members hold, which do not all go with their archive: none of them can be taken alone.
-    fn find_tangles(&mut self, scene: &Scene, all: &[(MemberRef, &Member)]) {
-        for &(member, m) in all.iter().filter(|(r, _)| !self.copies.contains_key(r) && !self.follows.contains_key(r)) {
-            for unit in named(m) {
+    fn find_tangles(&mut self, scene: &Scene, all: &[MemberRef]) {
+        for &member in all.iter().filter(|r| !self.copies.contains_key(r) && !self.follows.contains_key(r)) {
+            for unit in named(at(scene, member)) {
                 let holder = self.holders[&unit.id];
                 let several = [holder, member].into_iter().filter(|_| holder != member);
                 self.tangled.extend(several.filter(|&r| !is_plain(scene, r)));
@@ -127,14 +129,30 @@ impl<'a> Roles<'a> {
     }
 }
 
-fn rank(scene: &Scene, r: MemberRef, m: &Member) -> u8 {
-    if is_plain(scene, r) {
-        0
-    } else if is_foreign(scene, r, m) {
-        2
-    } else {
-        1
+/// The members that have a say: plain objects, then members that may register here, then the others, each in the line's order.
+fn in_order(scene: &Scene, wishes: &Wishes) -> Vec<MemberRef> {
+    let (mut plain, mut here, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
+    for (f, file) in scene.files.iter().enumerate() {
+        if !file.is_plain_object() && Wishes::matches(&wishes.strip, &file.name()) {
+            continue;
+        }
+        for (i, m) in file.members().iter().enumerate().filter(|(_, m)| !m.units.is_empty() || !m.stubs.is_empty()) {
+            let member = MemberRef::new(f, i);
+            let list = match () {
+                () if file.is_plain_object() => &mut plain,
+                () if is_foreign(scene, member, m) => &mut foreign,
+                () => &mut here,
+            };
+            list.push(member);
+        }
     }
+    plain.append(&mut here);
+    plain.append(&mut foreign);
+    plain
+}
+
+fn at(scene: &Scene, member: MemberRef) -> &Member {
+    &scene.files[member.file()].members()[member.member()]
 }
 
 fn named(member: &Member) -> impl Iterator<Item = &Unit> {
@@ -142,7 +160,7 @@ fn named(member: &Member) -> impl Iterator<Item = &Unit> {
 }
 
 fn is_plain(scene: &Scene, member: MemberRef) -> bool {
-    scene.files[member.0].is_plain_object()
+    scene.files[member.file()].is_plain_object()
 }
 
 /// Without the archive's stub, nvlink would link what the stub covers.
@@ -159,17 +177,6 @@ fn is_foreign(scene: &Scene, r: MemberRef, m: &Member) -> bool {
     m.units.iter().all(|u| evidence(scene, r, u).is_foreign())
 }
 
-fn content_members(scene: &Scene, file: usize) -> &[Member] {
-    if let FileState::Read(content) = &scene.files[file].state { content.members() } else { &[] }
-}
-
-fn members(scene: &Scene) -> impl Iterator<Item = (MemberRef, &Member)> {
-    (0..scene.files.len()).flat_map(move |f| {
-        let members = content_members(scene, f).iter().enumerate();
-        members.filter(|(_, m)| !m.units.is_empty() || !m.stubs.is_empty()).map(move |(i, m)| ((f, i), m))
-    })
-}
-
 /// Whether a plain object (or bare device code) is on the line; without one, the archives are what is being built.
 pub(super) fn has_own_units(scene: &Scene) -> bool {
     scene.files.iter().any(|f| match &f.state {
@@ -179,7 +186,8 @@ pub(super) fn has_own_units(scene: &Scene) -> bool {
     })
 }
 
-pub(super) fn evidence(scene: &Scene, (index, member): MemberRef, unit: &Unit) -> Evidence {
+pub(super) fn evidence(scene: &Scene, member: MemberRef, unit: &Unit) -> Evidence {
+    let index = member.file();
     if scene.files[index].is_plain_object() {
         return Evidence::PlainObject;
     }
@@ -192,11 +200,10 @@ pub(super) fn evidence(scene: &Scene, (index, member): MemberRef, unit: &Unit) -
     }
     // The host linker takes the definition that comes first, and can only take one that is exported.
     let has_stub = |so: &usize| scene.files[*so].offers(unit);
-    let path = |so: usize| scene.files[so].path.clone().unwrap_or_else(|| scene.files[so].shown.clone());
-    let certain = |so: &usize| !scene.files[index].taken_past.contains(&(member, *so));
+    let certain = |so: &usize| !scene.files[index].taken_past.contains(&(member.member(), *so));
     match (0..index).filter(has_stub).find(certain) {
-        Some(before) => Evidence::StubIn(path(before)),
-        None => (0..scene.files.len()).find(has_stub).map_or(Evidence::FullMember, |so| Evidence::FullMemberOrStubIn(path(so))),
+        Some(before) => Evidence::StubIn(short(before)),
+        None => (0..scene.files.len()).find(has_stub).map_or(Evidence::FullMember, |so| Evidence::FullMemberOrStubIn(short(so))),
     }
 }
 

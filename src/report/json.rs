@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{evidence, file_verdict, reason, text, verdict};
 use crate::analysis::Analysis;
 use crate::object::Member;
-use crate::plan::{Evidence, FilePlan, FileState, shown_id};
+use crate::plan::{Evidence, FilePlan, shown_id};
 
 /// A device link and what was decided: the part that `explain --json` and the build report have in common.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -105,11 +105,9 @@ pub fn report(analysis: &Analysis, nvcc: &Path) -> Value {
 }
 
 fn file(analysis: &Analysis, plan: &FilePlan) -> LinkedFile {
-    let file = &analysis.scene.files[plan.file];
+    let scene = &analysis.scene;
+    let file = &scene.files[plan.file];
     let (word, why) = file_verdict(&plan.verdict);
-    let members = if let FileState::Read(content) = &file.state { content.members() } else { &[] };
-    // A plan's units stand in the order of the members that hold them.
-    let sizes = members.iter().flat_map(|m| m.units.iter().map(|_| unit_bytes(m)));
     LinkedFile {
         name: file.name(),
         path: file.path.as_ref().map(|p| p.to_string_lossy().into_owned()),
@@ -118,15 +116,18 @@ fn file(analysis: &Analysis, plan: &FilePlan) -> LinkedFile {
         units: plan
             .units
             .iter()
-            .zip(sizes)
-            .map(|(u, bytes)| LinkedUnit {
-                id: shown_id(&u.id),
-                member: u.member.as_ref().map(|m| String::from_utf8_lossy(m).into_owned()),
-                evidence: evidence(&u.evidence),
-                stub_in: if let Evidence::StubIn(path) = &u.evidence { Some(path.to_string_lossy().into_owned()) } else { None },
+            .map(|u| LinkedUnit {
+                id: shown_id(&u.unit(file).id),
+                member: u.member(file).name.as_ref().map(|m| String::from_utf8_lossy(m).into_owned()),
+                evidence: evidence(scene, &u.evidence),
+                stub_in: if let Evidence::StubIn(so) = u.evidence {
+                    Some(scene.files[so as usize].place().to_string_lossy().into_owned())
+                } else {
+                    None
+                },
                 verdict: verdict(u).into(),
-                reason: reason(u),
-                bytes,
+                reason: reason(scene, u),
+                bytes: unit_bytes(u.member(file)),
             })
             .collect(),
     }

@@ -13,16 +13,17 @@ pub mod text;
 
 use crate::analysis::Analysis;
 use crate::object::Content;
-use crate::plan::{Evidence, FileState, FileVerdict, Need, UnitPlan, Verdict, shown_id};
+use crate::plan::{Evidence, FileState, FileVerdict, Need, Scene, UnitPlan, Verdict, shown_id};
 
 /// The words for what is known of a unit's registrar.
-fn evidence(evidence: &Evidence) -> String {
-    match evidence {
+fn evidence(scene: &Scene, evidence: &Evidence) -> String {
+    let place = |file: u32| scene.files[file as usize].place().display();
+    match *evidence {
         Evidence::PlainObject => "plain object".into(),
         Evidence::DeviceOnly => "device-only".into(),
-        Evidence::StubIn(path) => format!("stub in {}", path.display()),
+        Evidence::StubIn(so) => format!("stub in {}", place(so)),
         Evidence::FullMember => "full archive member".into(),
-        Evidence::FullMemberOrStubIn(path) => format!("full archive member, stub also in {}", path.display()),
+        Evidence::FullMemberOrStubIn(so) => format!("full archive member, stub also in {}", place(so)),
     }
 }
 
@@ -41,15 +42,17 @@ fn verdict(unit: &UnitPlan) -> &'static str {
 }
 
 /// Why, where the verdict alone does not say it.
-fn reason(unit: &UnitPlan) -> Option<String> {
+fn reason(scene: &Scene, unit: &UnitPlan) -> Option<String> {
     match &unit.verdict {
-        Verdict::Guard(Need::Symbol { by, symbol }) => Some(format!("{} needs `{}`", shown_id(by), String::from_utf8_lossy(symbol))),
+        Verdict::Guard(Need::Symbol(reference)) => {
+            Some(format!("{} needs `{}`", shown_id(&reference.by), String::from_utf8_lossy(&reference.symbol)))
+        }
         Verdict::Guard(Need::Unknowable) => Some("what needs it can't be read".into()),
         Verdict::Guard(Need::Beside) => Some("a link-time-optimising device link can't leave it out".into()),
         Verdict::Guard(Need::MayBeHere) => Some("its host object may or may not end up in this image".into()),
         Verdict::Protect => Some("its host object can only come from this link".into()),
-        Verdict::Copy(first) => Some(format!("already in {first}")),
-        Verdict::Leave(why) => Some(why.clone()),
+        Verdict::Copy(first) => Some(format!("already in {}", scene.files[*first as usize].name())),
+        Verdict::Leave(why) => Some(why.text(scene)),
         Verdict::Excluded => Some("a stub on the line covers its id".into()),
         _ => None,
     }
@@ -71,10 +74,10 @@ fn notes(analysis: &Analysis) -> Vec<String> {
         let file = &analysis.scene.files[plan.file];
         let FileState::Read(content) = &file.state else { continue };
         // A borrowed unit's variables exist once in each image that links it.
-        let borrowed = plan.units.iter().filter(|u| matches!(u.verdict, Verdict::Guard(Need::Symbol { .. } | Need::Unknowable)));
-        let borrowed: Vec<&[u8]> = borrowed.map(|u| u.id.as_slice()).collect();
-        for (member, symbols) in content.members().iter().zip(&file.symbols) {
-            let Some(symbols) = symbols.as_ref().filter(|s| !s.variables.is_empty()) else { continue };
+        let borrowed = plan.units.iter().filter(|u| matches!(u.verdict, Verdict::Guard(Need::Symbol(_) | Need::Unknowable)));
+        let borrowed: Vec<&[u8]> = borrowed.map(|u| u.unit(file).id.as_slice()).collect();
+        for (index, member) in content.members().iter().enumerate() {
+            let Some(symbols) = file.symbols(index).filter(|s| !s.variables.is_empty()) else { continue };
             if let Some(unit) = member.units.iter().find(|u| borrowed.contains(&u.id.as_slice())) {
                 let names: Vec<_> = symbols.variables.iter().map(|v| String::from_utf8_lossy(v)).collect();
                 notes.push(format!(
@@ -90,7 +93,7 @@ fn notes(analysis: &Analysis) -> Vec<String> {
             notes.push(format!("{}: holds a stub, so nvlink takes no device symbols from the units it covers", file.name()));
         }
         // One file, two ids: the library and the shared library were built at different times.
-        for unit in &plan.units {
+        for unit in plan.units.iter().map(|u| u.unit(file)) {
             let stale = analysis.scene.files.iter().find_map(|f| match &f.state {
                 FileState::Read(Content::Shared(s)) if !s.stubs.contains(&unit.id) => {
                     s.stubs.iter().find(|id| same_file(id, &unit.id)).map(|id| (f.name(), id))

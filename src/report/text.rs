@@ -28,10 +28,12 @@ pub fn report(analysis: &Analysis, nvcc: &Path) -> String {
         if let Some(path) = &analysis.scene.files[file.file].path {
             let _ = writeln!(out, "    {}", path.display());
         }
+        let (scene, of) = (&analysis.scene, &analysis.scene.files[file.file]);
         for unit in &file.units {
-            let member = unit.member.as_ref().map(|m| format!(" ({})", String::from_utf8_lossy(m))).unwrap_or_default();
-            let why = reason(unit).map(|r| format!(": {r}")).unwrap_or_default();
-            let _ = writeln!(out, "    unit {}{member}: {}: {}{why}", shown_id(&unit.id), evidence(&unit.evidence), verdict(unit));
+            let member = unit.member(of).name.as_ref().map(|m| format!(" ({})", String::from_utf8_lossy(m))).unwrap_or_default();
+            let why = reason(scene, unit).map(|r| format!(": {r}")).unwrap_or_default();
+            let (id, evidence) = (shown_id(&unit.unit(of).id), evidence(scene, &unit.evidence));
+            let _ = writeln!(out, "    unit {id}{member}: {evidence}: {}{why}", verdict(unit));
         }
     }
     if let Some(warning) = &analysis.plan.warning {

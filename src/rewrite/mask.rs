@@ -19,7 +19,7 @@ pub fn object_for(architecture: Architecture, ids: &[Id]) -> Result<Vec<u8>, obj
     let section = object.add_section(segment, b"__nv_module_id".to_vec(), SectionKind::ReadOnlyData);
     for id in ids {
         let mut text = b"def ".to_vec();
-        text.extend(id);
+        text.extend_from_slice(id);
         text.push(0);
         object.append_section_data(section, &text, 1);
     }
@@ -33,12 +33,12 @@ mod tests {
 
     #[test]
     fn a_mask_reads_as_a_stub_for_its_ids_on_both_machines() {
-        let ids = [b"_a".to_vec(), b"_b".to_vec()];
+        let ids = [Id::from("_a"), Id::from("_b")];
         for (architecture, machine) in [(Architecture::X86_64, 62), (Architecture::Aarch64, 183)] {
             let bytes = object_for(architecture, &ids).unwrap();
             assert_eq!(u16::from_le_bytes([bytes[18], bytes[19]]), machine);
             let Content::Object(member) = content(&bytes, std::path::Path::new("mask.o")).unwrap() else { panic!() };
-            assert_eq!((member.stubs.as_slice(), member.units.len()), (&ids[..], 0));
+            assert_eq!((&member.stubs[..], member.units.len()), (&ids[..], 0));
             assert_eq!(bytes, object_for(architecture, &ids).unwrap());
         }
     }

@@ -98,14 +98,16 @@ fn named(link: &DeviceLink, nvcc: Option<&Path>, env: &Env) -> Scene {
 /// Fills in the device symbols of the members that the plan asks for.
 pub fn read_symbols(scene: &mut Scene, wanted: &[MemberRef]) {
     let mut open: Option<(usize, object::Reader)> = None;
-    for &(index, member) in wanted {
+    for wanted in wanted {
+        let (index, member) = (wanted.file(), wanted.member());
         let file = &mut scene.files[index];
-        let (Some(path), FileState::Read(content)) = (&file.path, &file.state) else { continue };
+        let Some(path) = &file.path else { continue };
         let reader = match &mut open {
             Some((of, reader)) if *of == index => reader,
             other => &mut other.insert((index, object::Reader::new(path))).1,
         };
-        file.symbols[member] = Some(Box::new(reader.device_symbols(path, &content.members()[member])));
+        let symbols = reader.device_symbols(path, &file.members()[member]);
+        file.set_symbols(member, symbols);
     }
 }
 

@@ -14,20 +14,20 @@ type Names = HashSet<Vec<u8>>;
 /// Fills in [`crate::plan::File::taken_past`]. What can't be read may be taken.
 pub fn past_shared_libraries(scene: &mut Scene) {
     let asked_for = OnceCell::new();
-    let mut taken: Vec<(MemberRef, usize)> = Vec::new();
+    let mut taken: Vec<(usize, usize, usize)> = Vec::new();
     for so in 0..scene.files.len() {
         let exported = OnceCell::new();
         for archive in so + 1..scene.files.len() {
             let FileState::Read(content) = &scene.files[archive].state else { continue };
             for (index, member) in content.members().iter().enumerate() {
                 let offered = member.units.iter().any(|u| !u.device_only && scene.files[so].offers(u));
-                if offered && !stays_out(scene, (archive, index), so, &exported, &asked_for) {
-                    taken.push(((archive, index), so));
+                if offered && !stays_out(scene, MemberRef::new(archive, index), so, &exported, &asked_for) {
+                    taken.push((archive, index, so));
                 }
             }
         }
     }
-    for ((archive, member), so) in taken {
+    for (archive, member, so) in taken {
         scene.files[archive].taken_past.insert((member, so));
     }
 }
@@ -36,8 +36,7 @@ pub fn past_shared_libraries(scene: &mut Scene) {
 fn stays_out(scene: &Scene, member: MemberRef, so: usize, exported: &OnceCell<Option<Names>>, asked_for: &OnceCell<Names>) -> bool {
     let path = |file: usize| scene.files[file].path.as_deref();
     let exported = exported.get_or_init(|| path(so).and_then(|p| object::exported_names(p).ok()));
-    let FileState::Read(content) = &scene.files[member.0].state else { return false };
-    let names = path(member.0).and_then(|p| object::names(p, &content.members()[member.1]).ok());
+    let names = path(member.file()).and_then(|p| object::names(p, &scene.files[member.file()].members()[member.member()]).ok());
     let (Some(exported), Some(names)) = (exported, names) else { return false };
     // nvcc 13 hides a kernel's host function. Only code with device code of its own, so what is on this line, launches by it.
     let passed = |name: &&Vec<u8>| is_kernels(name, &names.defined) && !asked_for.get_or_init(|| undefined_names(scene)).contains(*name);
