@@ -51,6 +51,7 @@ pub mod settings;
 pub mod size;
 #[forbid(unsafe_code)]
 pub mod survey;
+mod without_libm;
 
 pub use cli::run;
 pub use env::Env;

@@ -334,11 +334,7 @@ impl Truth {
     /// What nvlink links: all units of all files, less those that a stub on the line covers, as file, member, unit.
     fn units(&self, stripped: &BTreeSet<usize>, masked: &[Id]) -> Vec<(usize, usize, usize, &Id)> {
         let files = || self.scene.files.iter().enumerate().filter(|(f, _)| !stripped.contains(f));
-        let members = || {
-            files().flat_map(|(f, file)| {
-                file.members().iter().enumerate().map(move |(m, member)| (f, m, member))
-            })
-        };
+        let members = || files().flat_map(|(f, file)| file.members().iter().enumerate().map(move |(m, member)| (f, m, member)));
         let covered: HashSet<&Id> = members().flat_map(|(.., m)| &m.stubs).chain(masked).filter(|i| !i.is_empty()).collect();
         let units = members().flat_map(|(f, m, member)| member.units.iter().enumerate().map(move |(u, unit)| (f, m, u, &unit.id)));
         units.filter(|(.., id)| !covered.contains(id)).collect()

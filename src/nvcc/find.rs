@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::{Env, Error};
 
@@ -47,7 +48,9 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 fn this_program() -> Option<(u64, u64)> {
-    identity(Path::new("/proc/self/exe")).or_else(|| identity(&std::env::current_exe().ok()?))
+    // Asked for several times per call, and /proc is slow.
+    static IDENTITY: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+    *IDENTITY.get_or_init(|| identity(Path::new("/proc/self/exe")).or_else(|| identity(&std::env::current_exe().ok()?)))
 }
 
 fn is_this_program(path: &Path) -> bool {

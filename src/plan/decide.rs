@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use super::needs;
 use super::roles::{self, Roles};
 use super::{
-    Evidence, File, FilePlan, FileState, FileVerdict, Guarded, Left, MemberRef, NO_GUARD, Need, Plan, Scene, UnitPlan, Verdict, Wishes, short,
-    shown_id,
+    Evidence, File, FilePlan, FileState, FileVerdict, Guarded, Left, MemberRef, NO_GUARD, Need, Plan, Scene, UnitPlan, Verdict, Wishes,
+    short, shown_id,
 };
 use crate::object::{Content, Member, Unit};
 use crate::rewrite::guard;
@@ -146,7 +146,8 @@ fn archive(
             _ => guarded(scene, unit, &plan.evidence, Need::Beside),
         };
     }
-    let twin = units.iter().find_map(|u| if let Verdict::Leave(Left::Twin(first)) = u.verdict { Some((first, u.unit(file))) } else { None });
+    let twin =
+        units.iter().find_map(|u| if let Verdict::Leave(Left::Twin(first)) = u.verdict { Some((first, u.unit(file))) } else { None });
     if let Some((first, unit)) = twin {
         plan.warning.get_or_insert_with(|| {
             let first = scene.files[first as usize].name();
