@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Container, Depth, Image, Section, Symbol};
-use crate::object::fatbin::{self, Compression, Entry, Kind};
+use crate::object::fatbin::{self, Broken, Compression, Entry, Kind};
 use crate::object::{cubin, ptx, symbols};
 
 const SUFFIX_A: u32 = 0x10_0000;
@@ -15,44 +15,50 @@ const SPREAD: u64 = 1 << 20;
 
 /// The containers of a section and how many bytes were understood; `None` when there are none.
 pub fn section(name: &str, data: &[u8], depth: Depth, flaws: &mut Vec<String>) -> Option<(Section, usize)> {
-    let mut section = Section { name: name.to_owned(), containers: Vec::new() };
-    let mut read = 0;
-    let mut entries = Vec::new();
+    let mut flaw =
+        |broken: Broken| flaws.push(format!("{name}: {} at offset {:#x}", broken.what, broken.offset).trim_start_matches(": ").to_owned());
+    let mut containers = Vec::new();
+    let mut end = None;
     for container in fatbin::containers(data) {
-        let container = match container {
-            Ok(container) => container,
+        match container {
+            Ok(container) => containers.push(container),
             Err(broken) => {
-                flaws.push(format!("{name}: {} at offset {:#x}", broken.what, broken.offset).trim_start_matches(": ").to_owned());
+                end = Some(broken);
                 break;
             }
-        };
-        let shown = Container { offset: container.offset as u64, images: Vec::new() };
+        }
+    }
+    let mut section = Section { name: name.to_owned(), containers: Vec::new() };
+    let mut packed = Vec::new();
+    for (index, container) in containers.iter().enumerate() {
+        let mut shown = Container { offset: container.offset as u64, images: Vec::new() };
         for entry in container.entries() {
             match entry {
-                Ok(entry) => entries.push((section.containers.len(), entry)),
-                Err(broken) => {
-                    flaws.push(format!("{name}: {} at offset {:#x}", broken.what, broken.offset).trim_start_matches(": ").to_owned());
-                }
+                // Headers alone take less time than passing them around.
+                Ok(entry) if depth == Depth::Images => entry_images(&entry, depth, &mut shown.images),
+                Ok(entry) => packed.push((index, entry)),
+                Err(broken) => flaw(broken),
             }
         }
-        read = container.end();
         section.containers.push(shown);
     }
-    for (container, images) in each(&entries, depth) {
+    for (container, images) in unpacked(&packed, depth) {
         section.containers[container].images.extend(images);
     }
-    (!section.containers.is_empty()).then_some((section, read))
+    end.map(flaw);
+    let read = containers.last().map(fatbin::Container::end);
+    read.map(|read| (section, read))
 }
 
-/// The images of each entry, with the number of its container. What has to be unpacked is spread over all processors.
-fn each(entries: &[(usize, Entry<'_>)], depth: Depth) -> Vec<(usize, Vec<Image>)> {
+/// The images of each entry, with the number of its container, spread over all processors where that is worth it.
+fn unpacked(entries: &[(usize, Entry<'_>)], depth: Depth) -> Vec<(usize, Vec<Image>)> {
     let images = |(container, entry): &(usize, Entry<'_>)| {
         let mut images = Vec::new();
         entry_images(entry, depth, &mut images);
         (*container, images)
     };
     let bytes: u64 = entries.iter().map(|(_, e)| e.unpacked()).fold(0, u64::saturating_add);
-    if depth == Depth::Images || bytes < SPREAD {
+    if bytes < SPREAD {
         return entries.iter().map(images).collect();
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(entries.len().max(1));

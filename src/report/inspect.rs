@@ -1,9 +1,10 @@
 //! What a file holds, for people.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::names::{bytes, demangled, source_of};
+use super::names::{Size, bytes, demangled, source_of};
 use crate::inspection::{FileKind, Image, Inspected, Part, Symbol};
 use crate::object::fatbin::{Compression, Kind};
 use crate::object::symbols::Class;
@@ -41,7 +42,9 @@ fn one(out: &mut String, part: &Part, raw: bool) {
                 let _ = writeln!(out, "  {} at {:#x}", section.name, container.offset);
             }
             for image in &container.images {
-                let _ = writeln!(out, "    {}", headline(image));
+                out.push_str("    ");
+                let _ = headline(out, image);
+                out.push('\n');
                 symbols(out, image, raw);
             }
         }
@@ -63,23 +66,23 @@ fn kind(kind: FileKind) -> &'static str {
 }
 
 /// The word for an image's kind.
-pub(super) fn image_kind(image: &Image) -> String {
+pub(super) fn image_kind(image: &Image) -> Cow<'static, str> {
     match image.kind {
         Kind::Ptx if image.number == 0x40 => "relocatable PTX".into(),
         Kind::Ptx => "PTX".into(),
         Kind::Elf => "cubin".into(),
         Kind::LtoIr => "LTO-IR".into(),
-        Kind::Unknown(number) => format!("unknown kind {number:#x}"),
+        Kind::Unknown(number) => format!("unknown kind {number:#x}").into(),
     }
 }
 
 /// The word for how it is packed.
-pub(super) fn compression(image: &Image) -> String {
+pub(super) fn compression(image: &Image) -> Cow<'static, str> {
     match image.compression {
         Compression::None => "none".into(),
         Compression::Lz4 => "lz4".into(),
         Compression::Zstd => "zstd".into(),
-        Compression::Unknown(bits) => format!("unknown ({bits:#x})"),
+        Compression::Unknown(bits) => format!("unknown ({bits:#x})").into(),
     }
 }
 
@@ -89,26 +92,23 @@ pub(super) fn unknown_flags(image: &Image) -> u32 {
     image.flags & !KNOWN
 }
 
-fn headline(image: &Image) -> String {
-    let mut line = format!("{} {}", image.arch, image_kind(image));
-    let _ = match (image.stored, image.compression) {
-        (Some(stored), Compression::None) => write!(line, ", {}", bytes(stored)),
-        (Some(stored), _) => write!(line, ", {} {}, {} unpacked", compression(image), bytes(stored), bytes(image.unpacked)),
-        (None, _) => write!(line, ", {} packed with others", bytes(image.unpacked)),
-    };
+fn headline(out: &mut String, image: &Image) -> std::fmt::Result {
+    write!(out, "{} {}", image.arch, image_kind(image))?;
+    match (image.stored, image.compression) {
+        (Some(stored), Compression::None) => write!(out, ", {}", Size(stored))?,
+        (Some(stored), _) => write!(out, ", {} {}, {} unpacked", compression(image), Size(stored), Size(image.unpacked))?,
+        (None, _) => write!(out, ", {} packed with others", Size(image.unpacked))?,
+    }
     if image.flags & 0x2 != 0 {
-        line.push_str(", debug");
+        out.push_str(", debug");
     }
     if let Some(source) = &image.source {
-        let _ = write!(line, ", from {}", String::from_utf8_lossy(source));
+        write!(out, ", from {}", String::from_utf8_lossy(source))?;
     }
     match unknown_flags(image) {
-        0 => {}
-        bits => {
-            let _ = write!(line, ", unknown flags {bits:#x}");
-        }
+        0 => Ok(()),
+        bits => write!(out, ", unknown flags {bits:#x}"),
     }
-    line
 }
 
 fn symbols(out: &mut String, image: &Image, raw: bool) {

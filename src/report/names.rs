@@ -61,17 +61,22 @@ pub fn source_of(id: &[u8]) -> Option<String> {
 
 /// A number of bytes.
 pub fn bytes(size: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut value = size as f64;
-    let mut unit = None;
-    for next in UNITS {
-        if value < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        unit = Some(next);
+    Size(size).to_string()
+}
+
+/// A number of bytes, to be written in place: reports of big libraries have thousands.
+pub(super) struct Size(pub u64);
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+        let Some((power, name)) = (1..).zip(UNITS).take_while(|(power, _)| self.0 >> (10 * power) != 0).last() else {
+            return write!(f, "{} B", self.0);
+        };
+        let unit = 1u128 << (10 * power);
+        let tenths = (u128::from(self.0) * 10 + unit / 2) / unit;
+        write!(f, "{}.{} {name}", tenths / 10, tenths % 10)
     }
-    unit.map_or_else(|| format!("{size} B"), |unit| format!("{value:.1} {unit}"))
 }
 
 #[cfg(test)]
@@ -98,5 +103,9 @@ mod tests {
     #[test]
     fn sizes_have_units() {
         assert_eq!([bytes(0), bytes(1023), bytes(1536), bytes(3 << 20)], ["0 B", "1023 B", "1.5 KiB", "3.0 MiB"]);
+        assert_eq!(
+            [bytes(1024), bytes((1 << 20) - 1), bytes(1300), bytes(u64::MAX)],
+            ["1.0 KiB", "1024.0 KiB", "1.3 KiB", "16777216.0 TiB"]
+        );
     }
 }
