@@ -3,8 +3,9 @@
 //! Layout read off the output of nvcc 13.0.88 and 13.5.37, of libnvfatbin 12.9, and of libraries of CUDA 11.0 to 12.9.
 
 use std::borrow::Cow;
-use std::io::Read;
 use std::ops::Range;
+
+use super::unpack;
 
 /// The container's magic.
 pub const MAGIC: u32 = 0xBA55_ED50;
@@ -15,8 +16,6 @@ const HEADER: usize = 16;
 const ENTRY: usize = 64;
 /// The kind of an entry that holds several images.
 pub const CONCATENATED: u16 = 0x100;
-/// No image of a real build comes near it; a header that says more is not believed.
-const MAX_IMAGE: u64 = 1 << 30;
 
 const FLAG_LZ4: u32 = 0x2000;
 const FLAG_ZSTD: u32 = 0x8000;
@@ -209,7 +208,13 @@ impl<'a> Entry<'a> {
     }
     /// The payload in its plain form; `None` when it can't be decompressed.
     pub fn plain(&self) -> Option<Cow<'a, [u8]>> {
-        decompress(self.header, self.payload)
+        let (packed, size) = (self.payload.get(..self.u32(0x10) as usize), u64_at(self.header, 0x38).unwrap_or(0));
+        match self.compression() {
+            Compression::None => Some(Cow::Borrowed(self.payload)),
+            Compression::Lz4 => unpack::lz4(packed?, size).map(Cow::Owned),
+            Compression::Zstd => unpack::zstd(packed?, size).map(Cow::Owned),
+            Compression::Unknown(_) => None,
+        }
     }
     /// The images of a `-concat` entry, headers only; `None` when the table is broken.
     pub fn parts(&self) -> Option<Vec<Part>> {
@@ -245,35 +250,6 @@ pub fn images(section: &[u8], visit: &mut dyn FnMut(Image<'_>)) -> bool {
 /// The same for one container.
 pub fn images_of(container: Container<'_>, visit: &mut dyn FnMut(Image<'_>)) -> bool {
     container.entries().all(|entry| entry.map(|e| e.visit(visit)).is_ok())
-}
-
-fn decompress<'a>(header: &[u8], payload: &'a [u8]) -> Option<Cow<'a, [u8]>> {
-    let flags = u32_at(header, 0x28)?;
-    let size = u64_at(header, 0x38)?;
-    if flags & FLAG_OTHER_COMPRESSION != 0 {
-        return None;
-    }
-    if flags & (FLAG_LZ4 | FLAG_ZSTD) == 0 {
-        return Some(Cow::Borrowed(payload));
-    }
-    if size > MAX_IMAGE {
-        return None;
-    }
-    let packed = payload.get(..u32_at(header, 0x10)? as usize)?;
-    let size = usize::try_from(size).ok()?;
-    if flags & FLAG_LZ4 != 0 {
-        // LZ4 can't expand a byte to more than 255: a header that says so would only cost memory.
-        if size / 255 > packed.len() {
-            return None;
-        }
-        let mut out = vec![0; size];
-        let written = lz4_flex::block::decompress_into(packed, &mut out).ok()?;
-        return (written == size).then_some(Cow::Owned(out));
-    }
-    let mut out = Vec::new();
-    let decoder = ruzstd::decoding::StreamingDecoder::new(packed).ok()?;
-    decoder.take(size as u64 + 1).read_to_end(&mut out).ok()?;
-    (out.len() == size).then_some(Cow::Owned(out))
 }
 
 /// An image inside a `-concat` entry.

@@ -7,6 +7,7 @@ pub mod host;
 pub mod ptx;
 pub mod shared_bytes;
 pub mod symbols;
+mod unpack;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
