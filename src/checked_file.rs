@@ -32,7 +32,7 @@ enum Kind<'a> {
     Memory(&'a [u8]),
     /// A file that was read at once.
     Small {
-        bytes: Rc<[u8]>,
+        bytes: Rc<Vec<u8>>,
         range: Range<usize>,
     },
     File {

@@ -326,7 +326,7 @@ impl Truth {
                     // LTO-IR: what it needs and gives is there, but nobody can read it.
                     (read.needs, read.defines) = Default::default();
                 }
-                assert!(scene.files[file].set_symbols(member, read).is_none(), "asked for twice");
+                assert!(scene.files[file].set_symbols(member, &read).is_none(), "asked for twice");
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The decision, per unit. Pure: no file, no process, no environment.
 
 mod decide;
+mod names;
 mod needs;
 mod roles;
 
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::object::{Content, DeviceSymbols, Id, Member, SharedBytes, Unit};
 pub use decide::{decide, wanted_symbols};
+pub use names::Names;
 
 /// Everything that a device link names, looked into.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +97,7 @@ pub struct File {
     /// Members that the host linker may take although a shared library before the archive has a stub for their units, since that
     /// library (an index into [`Scene::files`]) does not export every name that they define.
     pub taken_past: HashSet<(usize, usize)>,
-    symbols: Vec<Option<Box<DeviceSymbols>>>,
+    symbols: Vec<Option<Names>>,
 }
 
 impl File {
@@ -115,16 +117,16 @@ impl File {
     }
 
     /// A member's device symbols, once they were asked for (see [`wanted_symbols`]).
-    pub fn symbols(&self, member: usize) -> Option<&DeviceSymbols> {
-        self.symbols.get(member)?.as_deref()
+    pub fn symbols(&self, member: usize) -> Option<&Names> {
+        self.symbols.get(member)?.as_ref()
     }
 
     /// Gives the device symbols of a member, and says what was known of them.
-    pub fn set_symbols(&mut self, member: usize, symbols: DeviceSymbols) -> Option<DeviceSymbols> {
+    pub fn set_symbols(&mut self, member: usize, symbols: &DeviceSymbols) -> Option<Names> {
         if self.symbols.is_empty() {
             self.symbols.resize_with(self.members().len(), || None);
         }
-        self.symbols[member].replace(Box::new(symbols)).map(|known| *known)
+        self.symbols[member].replace(symbols.into())
     }
 
     /// Whether it is a shared library with a stub for the unit that other images can call.

@@ -2,19 +2,20 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::Names;
 use super::roles::{self, Roles};
 use super::{File, MemberRef, Need, Reference, Scene};
-use crate::object::{DeviceSymbols, Id, Member};
+use crate::object::{Id, Member};
 
 /// The needs of `kept` that none of them meets, with who has them. Empty also means that nothing can be needed of others.
-pub fn open(scene: &Scene, roles: &Roles<'_>, kept: &[MemberRef]) -> Vec<(MemberRef, Vec<u8>)> {
+pub fn open<'s>(scene: &'s Scene, roles: &Roles<'_>, kept: &[MemberRef]) -> Vec<(MemberRef, &'s [u8])> {
     let whole = kept.iter().filter(|m| !roles.half.contains(m));
-    let given: BTreeSet<&[u8]> = whole.filter_map(|&m| symbols(scene, m)).flat_map(|s| s.defines.iter().map(Vec::as_slice)).collect();
+    let given: BTreeSet<&[u8]> = whole.filter_map(|&m| symbols(scene, m)).flat_map(Names::defines).collect();
     let mut open = Vec::new();
     for &member in kept {
         match symbols(scene, member) {
-            Some(s) if s.opaque => open.push((member, Vec::new())),
-            Some(s) => open.extend(s.needs.iter().filter(|n| !given.contains(n.as_slice())).map(|n| (member, n.clone()))),
+            Some(s) if s.opaque() => open.push((member, &[][..])),
+            Some(s) => open.extend(s.needs().filter(|n| !given.contains(n)).map(|n| (member, n))),
             None => {}
         }
     }
@@ -35,19 +36,25 @@ pub fn needed(scene: &Scene, roles: &Roles<'_>) -> HashMap<MemberRef, Need> {
     loop {
         let open = open(scene, roles, &kept);
         // LTO-IR hides its names: it may refer to anything, and, once something is wanted, anything may be in it.
-        if open.iter().any(|(m, _)| symbols(scene, *m).is_some_and(|s| s.opaque)) {
+        if open.iter().any(|(m, _)| symbols(scene, *m).is_some_and(Names::opaque)) {
             return all();
         }
-        // Of two that define a symbol the first is taken: the second copy would only clash with it.
-        let mut taken = BTreeSet::new();
+        // Who asks first for each name, by its place in `open`.
+        let mut asked: HashMap<&[u8], usize> = HashMap::new();
+        for (place, (_, name)) in open.iter().enumerate() {
+            asked.entry(name).or_insert(place);
+        }
         let mut found = Vec::new();
         for &candidate in candidates.iter().filter(|c| !needed.contains_key(*c)) {
             let Some(s) = symbols(scene, candidate) else { continue };
-            let wanted = open.iter().find(|(_, n)| s.defines.contains(n) && !taken.contains(n));
-            if let Some((by, symbol)) = wanted {
-                found.push((candidate, Need::Symbol(Box::new(Reference { by: first_id(scene, *by), symbol: symbol.as_slice().into() }))));
-                taken.extend(s.defines.iter().cloned());
-            } else if s.opaque && !open.is_empty() {
+            if let Some(first) = s.defines().filter_map(|n| asked.get(n)).min() {
+                let (by, symbol) = open[*first];
+                found.push((candidate, Need::Symbol(Box::new(Reference { by: first_id(scene, by), symbol: symbol.into() }))));
+                // Of two that define a symbol the first is taken: the second copy would only clash with it.
+                for name in s.defines() {
+                    asked.remove(name);
+                }
+            } else if s.opaque() && !open.is_empty() {
                 found.push((candidate, Need::Unknowable));
             }
         }
@@ -65,7 +72,7 @@ pub fn needed(scene: &Scene, roles: &Roles<'_>) -> HashMap<MemberRef, Need> {
     }
 }
 
-fn symbols(scene: &Scene, member: MemberRef) -> Option<&DeviceSymbols> {
+fn symbols(scene: &Scene, member: MemberRef) -> Option<&Names> {
     scene.files[member.file()].symbols(member.member())
 }
 

@@ -77,9 +77,9 @@ fn notes(analysis: &Analysis) -> Vec<String> {
         let borrowed = plan.units.iter().filter(|u| matches!(u.verdict, Verdict::Guard(Need::Symbol(_) | Need::Unknowable)));
         let borrowed: Vec<&[u8]> = borrowed.map(|u| u.unit(file).id.as_slice()).collect();
         for (index, member) in content.members().iter().enumerate() {
-            let Some(symbols) = file.symbols(index).filter(|s| !s.variables.is_empty()) else { continue };
+            let Some(symbols) = file.symbols(index).filter(|s| s.variables().next().is_some()) else { continue };
             if let Some(unit) = member.units.iter().find(|u| borrowed.contains(&u.id.as_slice())) {
-                let names: Vec<_> = symbols.variables.iter().map(|v| String::from_utf8_lossy(v)).collect();
+                let names: Vec<_> = symbols.variables().map(|v| String::from_utf8_lossy(v)).collect();
                 notes.push(format!(
                     "{}: {} device variable(s) of unit {} exist once more in this image: {}",
                     file.name(),

@@ -107,7 +107,7 @@ pub fn read_symbols(scene: &mut Scene, wanted: &[MemberRef]) {
             other => &mut other.insert((index, object::Reader::new(path))).1,
         };
         let symbols = reader.device_symbols(path, &file.members()[member]);
-        file.set_symbols(member, symbols);
+        file.set_symbols(member, &symbols);
     }
 }
 
