@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const SHIM: &str = env!("CARGO_BIN_EXE_dlink-shim");
+/// The program: this build's, or the one that `DLINK_SHIM_BENCH` names (a static build, say).
+fn shim() -> &'static str {
+    static SHIM: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    SHIM.get_or_init(|| std::env::var("DLINK_SHIM_BENCH").unwrap_or_else(|_| env!("CARGO_BIN_EXE_dlink-shim").into()))
+}
 
 fn main() {
     let Some(nvcc) = toolkit::nvcc("13.0") else { return };
@@ -19,7 +23,7 @@ fn main() {
     guarded(&nvcc, &place);
     inspection(&place);
     many_archives(&nvcc, &place);
-    let size = std::fs::metadata(SHIM).unwrap().len();
+    let size = std::fs::metadata(shim()).unwrap().len();
     println!("program: {size} bytes ({:.2} MiB)", size as f64 / f64::from(1 << 20));
 }
 
@@ -54,7 +58,7 @@ fn pass_through(nvcc: &Path, place: &Path) {
     println!("for comparison, a wrapper of two lines of sh, --version: +{} (median of 100 pairs)", ms(more));
     for (name, words, pairs) in [("--version", vec!["--version"], 100), ("-dc", vec!["-dc", "x.cu"], 9), ("-c", vec!["-c", "x.cu"], 7)] {
         let plain: Vec<&str> = [&[nvcc], &words[..]].concat();
-        let ours: Vec<&str> = [&[SHIM, nvcc], &words[..]].concat();
+        let ours: Vec<&str> = [&[shim(), nvcc], &words[..]].concat();
         let (mut a, mut b) = (Vec::new(), Vec::new());
         for _ in 0..pairs {
             a.push(time(&plain, place));
@@ -99,7 +103,7 @@ fn device_link(nvcc: &Path, place: &Path) {
     }
     let base = [&[nvcc, "-Xcompiler", "-fPIC", "-dlink", "plug.o", "-o", "o.o", "-LL"], &arch[..]].concat();
     let with: Vec<&str> = base.iter().copied().chain(libraries.iter().map(String::as_str)).collect();
-    let ours: Vec<&str> = std::iter::once(SHIM).chain(with.iter().copied()).collect();
+    let ours: Vec<&str> = std::iter::once(shim()).chain(with.iter().copied()).collect();
     let (mut none, mut all, mut shim) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..9 {
         none.push(time(&base, place));
@@ -132,7 +136,7 @@ fn guarded(nvcc: &Path, place: &Path) {
     let arch = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=[sm_90,compute_90]"];
     let mut plain = [&[nvcc, "-Xcompiler", "-fPIC", "-dlink", "plug.o", "-o", "g.o"], &arch[..]].concat();
     plain.extend(archive.iter().map(String::as_str));
-    let ours: Vec<&str> = std::iter::once(SHIM).chain(plain.iter().copied()).collect();
+    let ours: Vec<&str> = std::iter::once(shim()).chain(plain.iter().copied()).collect();
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for _ in 0..15 {
         a.push(time(&plain, place));
@@ -238,11 +242,11 @@ fn many_archives(nvcc: &Path, place: &Path) {
     let _ = std::fs::remove_file(&stand_in);
     std::os::unix::fs::symlink(which::which("true").unwrap(), &stand_in).unwrap();
     let stand_in = stand_in.to_str().unwrap();
-    let nothing = median((0..11).map(|_| run(&[SHIM, stand_in, "--version"])).collect());
+    let nothing = median((0..11).map(|_| run(&[shim(), stand_in, "--version"])).collect());
     for (what, object) in [("nothing of them needed", "plug.o"), ("one device function needed, so all symbols are read", "wants.o")] {
         for count in [100, 300, 1000] {
             let libraries: Vec<String> = (0..count).map(|n| format!("-lm{n}_nv")).collect();
-            let words = [SHIM, stand_in, "-dlink", object, "-o", "o.o", "-LM"].into_iter().chain(libraries.iter().map(String::as_str));
+            let words = [shim(), stand_in, "-dlink", object, "-o", "o.o", "-LM"].into_iter().chain(libraries.iter().map(String::as_str));
             let words: Vec<&str> = words.collect();
             let taken = median((0..5).map(|_| run(&words)).collect()).saturating_sub(nothing);
             let script =

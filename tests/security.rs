@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use dlink_shim::audit::image::{self, Looked};
 use support::{StandIn, must, shim};
 
 fn sources(at: &Path, into: &mut Vec<PathBuf>) {
@@ -93,6 +94,16 @@ fn a_path_through_a_place_that_everybody_may_change_is_spoken_of_and_still_taken
     let doctor = shim().arg("doctor").env("DLINK_SHIM_NVCC", open.join("deep/nvcc")).output().unwrap();
     assert_eq!(doctor.status.code(), Some(1));
     assert!(String::from_utf8(doctor.stdout).unwrap().contains("finding: DLINK_SHIM_NVCC leads through"));
+}
+
+#[test]
+fn the_program_loads_no_library_but_libc() {
+    // Each one is paid for by every call of nvcc, and is one more file that a build host may lack.
+    let program = Path::new(env!("CARGO_BIN_EXE_dlink-shim"));
+    let Looked::Image(image) = image::read(&std::fs::read(program).unwrap(), program).unwrap() else { panic!("no program") };
+    let needed: Vec<String> = image.needed.iter().map(|n| String::from_utf8_lossy(n).into_owned()).collect();
+    let of_libc = |n: &String| n.starts_with("libc.") || n.starts_with("ld-linux");
+    assert!(needed.iter().all(of_libc), "{needed:?}");
 }
 
 #[test]

@@ -117,10 +117,11 @@ impl<'a> Roles<'a> {
         }
     }
 
-    /// A unit that several members hold, which do not all go with their archive: none of them can be taken alone.
+    /// A unit that several members hold, which do not all go with their archive: none of them can be taken alone. What a stub on the
+    /// line covers is not linked anyway, whoever goes.
     fn find_tangles(&mut self, scene: &Scene, all: &[MemberRef]) {
         for &member in all.iter().filter(|r| !self.copies.contains_key(r) && !self.follows.contains_key(r)) {
-            for unit in named(at(scene, member)) {
+            for unit in named(at(scene, member)).filter(|u| !self.excluded.contains(&u.id)) {
                 let holder = self.holders[&unit.id];
                 let several = [holder, member].into_iter().filter(|_| holder != member);
                 self.tangled.extend(several.filter(|&r| !is_plain(scene, r)));
