@@ -20,7 +20,7 @@ pub fn host_file(data: &[u8]) {
     let path = Path::new(NOWHERE).join("x");
     if let Ok(content) = object::content(data, &path) {
         for member in content.members() {
-            let Some(code) = &member.device_code else { continue };
+            let code = &member.device_code;
             let start = member.place.range.start.saturating_add(code.start) as usize;
             let end = member.place.range.start.saturating_add(code.end) as usize;
             symbols::of_section(data.get(start..end).unwrap_or_default());

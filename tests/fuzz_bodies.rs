@@ -43,7 +43,7 @@ fn damaged(files: &[Vec<u8>], body: fn(&[u8])) {
 /// The containers of an object.
 fn containers(path: &Path) -> Vec<u8> {
     let Content::Object(member) = object::inspect(path).unwrap() else { panic!("{} is no object", path.display()) };
-    let code = member.device_code.unwrap();
+    let code = member.device_code;
     std::fs::read(path).unwrap()[code.start as usize..code.end as usize].to_vec()
 }
 

@@ -253,8 +253,8 @@ fn cut_and_flipped_files_never_panic() {
     let look = |data: &[u8]| {
         if let Ok(content) = object::content(data, Path::new("x")) {
             for member in content.members() {
-                let start = (member.place.range.start + member.device_code.clone().unwrap_or_default().start) as usize;
-                let end = (member.place.range.start + member.device_code.clone().unwrap_or_default().end) as usize;
+                let start = (member.place.range.start + member.device_code.start) as usize;
+                let end = (member.place.range.start + member.device_code.end) as usize;
                 if let Some(section) = data.get(start..end) {
                     object::symbols::of_section(section);
                 }

@@ -48,7 +48,10 @@ fn units(scene: &Scene) -> Option<Vec<Vec<Code>>> {
 }
 
 fn of_member(path: &Path, member: &Member, units: &mut Vec<Vec<Code>>) -> Option<()> {
-    let Some(code) = &member.device_code else { return Some(()) };
+    let code = &member.device_code;
+    if code.is_empty() {
+        return Some(());
+    }
     let map = MappedFile::open(member.place.path().unwrap_or(path)).ok()?;
     let start = member.place.range.start.checked_add(code.start)?;
     let end = member.place.range.start.checked_add(code.end)?;

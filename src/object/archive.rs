@@ -30,9 +30,11 @@ pub fn members(data: &Bytes<'_>, path: &Path) -> Result<Vec<Member>, Flaw> {
         };
         found.extend(object.map(|m| Member { name: Some(name.into()), ..m }));
     }
-    found.shrink_to_fit();
-    SharedBytes::join(found.iter_mut().flat_map(Member::strings).collect());
-    Ok(found)
+    // Copied, since an allocator may leave a block that shrinks as large as it is (musl's does).
+    let mut exact = Vec::with_capacity(found.len());
+    exact.append(&mut found);
+    SharedBytes::join(exact.iter_mut().flat_map(Member::strings).collect());
+    Ok(exact)
 }
 
 fn object(bytes: &Bytes<'_>, name: &[u8]) -> Result<Option<Member>, Flaw> {

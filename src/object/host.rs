@@ -84,6 +84,7 @@ fn object(file: &Elf<'_>) -> Result<Member, Flaw> {
     let whole = 0..file.data.len();
     let mut member = Member { place: super::Place { file: None, range: whole.clone() }, ..Member::default() };
     let mut has_segment = false;
+    let mut device_code = None;
     let mut lto = false;
     let mut ids = Vec::new();
     for section in file.sections.iter() {
@@ -94,7 +95,7 @@ fn object(file: &Elf<'_>) -> Result<Member, Flaw> {
             _ if name == RELOCATABLE_CODE.as_bytes() => {
                 let range = section.file_range(file.endian).map(|(offset, size)| offset..offset.saturating_add(size));
                 let in_file = |r: &std::ops::Range<u64>| r.end <= whole.end;
-                member.device_code = Some(range.filter(in_file).ok_or_else(|| Flaw::new(0, "__nv_relfatbin lies outside of the file"))?);
+                device_code = Some(range.filter(in_file).ok_or_else(|| Flaw::new(0, "__nv_relfatbin lies outside of the file"))?);
             }
             _ if name.starts_with(b".gnu.lto_") => lto = true,
             _ => {}
@@ -103,9 +104,9 @@ fn object(file: &Elf<'_>) -> Result<Member, Flaw> {
     let (stubs, mut units) = partition(ids);
     member.stubs = stubs.into();
     // nvlink reads an object when both sections are there, id or no id.
-    if member.device_code.is_none() || !has_segment {
-        member.device_code = None;
-        return Ok(member);
+    match device_code {
+        Some(range) if has_segment => member.device_code = range,
+        _ => return Ok(member),
     }
     if units.is_empty() {
         units.push(Id::new());

@@ -47,8 +47,8 @@ pub struct Member {
     pub units: SmallVec<[Unit; 1]>,
     /// Ids for which the object carries a stub.
     pub stubs: Box<[Id]>,
-    /// Byte range of `__nv_relfatbin` within `place`.
-    pub device_code: Option<Range<u64>>,
+    /// Byte range of `__nv_relfatbin` within `place`; empty where there is none.
+    pub device_code: Range<u64>,
 }
 
 impl Member {
@@ -172,7 +172,7 @@ fn open(path: &Path) -> Result<Bytes<'static>, Error> {
 /// Code that can't be read (LTO-IR only, unknown kinds, broken entries) is reported through
 /// [`DeviceSymbols::opaque`], not as an error.
 pub fn device_symbols(path: &Path, member: &Member) -> Result<DeviceSymbols, Error> {
-    if member.device_code.is_none() {
+    if member.device_code.is_empty() {
         return Ok(DeviceSymbols::default());
     }
     Ok(symbols_in(&open(member.place.path().unwrap_or(path))?, member))
@@ -200,7 +200,10 @@ impl Reader {
 }
 
 fn symbols_in(file: &Bytes<'_>, member: &Member) -> DeviceSymbols {
-    let Some(code) = &member.device_code else { return DeviceSymbols::default() };
+    let code = &member.device_code;
+    if code.is_empty() {
+        return DeviceSymbols::default();
+    }
     let start = member.place.range.start.saturating_add(code.start);
     let end = member.place.range.start.saturating_add(code.end);
     file.read(start..end).map_or_else(DeviceSymbols::unreadable, |code| symbols::of_section(&code))

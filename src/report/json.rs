@@ -134,6 +134,6 @@ fn file(analysis: &Analysis, plan: &FilePlan) -> LinkedFile {
 }
 
 fn unit_bytes(member: &Member) -> u64 {
-    let code = member.device_code.as_ref().map_or(0, |r| r.end.saturating_sub(r.start));
-    code / (member.units.len().max(1) as u64)
+    let code = &member.device_code;
+    code.end.saturating_sub(code.start) / (member.units.len().max(1) as u64)
 }
