@@ -1,5 +1,6 @@
 //! The environment as a value, so that nothing below `main` reads global state to decide.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -87,7 +88,12 @@ impl Env {
     }
 
     /// The environment after changes. Our own settings survive a [`Change::Clear`]: they were made for us.
-    pub fn changed(&self, changes: impl IntoIterator<Item = Change>) -> Self {
+    /// Without a change nothing is copied: most commands make none.
+    pub fn changed(&self, changes: impl IntoIterator<Item = Change>) -> Cow<'_, Self> {
+        let mut changes = changes.into_iter().peekable();
+        if changes.peek().is_none() {
+            return Cow::Borrowed(self);
+        }
         let mut env = self.clone();
         for change in changes {
             match change {
@@ -99,7 +105,7 @@ impl Env {
                 }
             }
         }
-        env
+        Cow::Owned(env)
     }
 
     /// The current directory.

@@ -51,7 +51,7 @@ fn os(words: &[Vec<u8>]) -> Vec<OsString> {
 }
 
 fn appending(variable: Option<Vec<u8>>, cwd: &Path) -> Env {
-    Env::new(&[], cwd).changed(variable.map(|v| Change::Set("NVCC_APPEND_FLAGS".into(), OsString::from_vec(v))))
+    Env::new(&[], cwd).changed(variable.map(|v| Change::Set("NVCC_APPEND_FLAGS".into(), OsString::from_vec(v)))).into_owned()
 }
 
 /// argv, a variable, and an options file in which another is named; `None` where nvcc would not take them.

@@ -1,6 +1,5 @@
 //! The wrapper: a call with nvcc's words becomes nvcc, cured where it is a device link.
 
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -104,8 +103,7 @@ fn asked_by_sccache(call: &NvccCall<'_>) -> Option<Error> {
 /// Runs nvcc for a call with its words.
 pub fn wrap(call: &NvccCall<'_>, told: &Told, env: &Env) -> Result<ExitCode, Error> {
     let started = Instant::now();
-    let mut changes = call.front.all_changes().peekable();
-    let env = &if changes.peek().is_some() { Cow::Owned(env.changed(changes)) } else { Cow::Borrowed(env) };
+    let env = &env.changed(call.front.all_changes());
     let settings = Settings::from_env(env).told(told);
     let untouched = Untouched::new(call, env)?;
     if settings.mode == Mode::Off || untouched.inner {

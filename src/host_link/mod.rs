@@ -13,6 +13,7 @@ pub mod response;
 pub mod setting;
 pub mod weight;
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -198,7 +199,7 @@ fn joined(start: &str, words: &[OsString], end: &str) -> OsString {
 }
 
 /// The environment as the launched program will have it.
-fn without(env: &Env, launch: &Launch) -> Env {
+fn without<'e>(env: &'e Env, launch: &Launch) -> Cow<'e, Env> {
     env.changed(launch.unset.iter().map(|name| crate::env::Change::Unset((*name).into())))
 }
 

@@ -8,9 +8,9 @@ use object::read::elf::{FileHeader, SectionHeader};
 
 use super::{Depth, FileKind, Part, Unit, images};
 use crate::audit::image::{self, Looked};
-use crate::object::Content;
 use crate::object::fatbin::{Kind, MAGIC};
 use crate::object::host::{self, EM_CUDA};
+use crate::object::{Content, Id};
 
 const CODE: [&str; 2] = ["__nv_relfatbin", ".nv_fatbin"];
 
@@ -71,7 +71,7 @@ pub fn part(data: &[u8], depth: Depth, part: &mut Part) -> Option<(FileKind, Vec
                 if image.program {
                     kind = FileKind::Program;
                 }
-                let unit = |id: &crate::object::Id| Unit { id: id.clone(), device_only: !image.registrars.contains_key(id) };
+                let unit = |id: &Id| Unit { id: id.clone(), device_only: !image.registrars.contains_key(id) };
                 part.units = image.present.iter().map(unit).collect();
                 part.stubs = image.stubs;
                 flaws.extend(image.flaws);

@@ -17,36 +17,32 @@ const SPREAD: u64 = 1 << 20;
 pub fn section(name: &str, data: &[u8], depth: Depth, flaws: &mut Vec<String>) -> Option<(Section, usize)> {
     let mut flaw =
         |broken: Broken| flaws.push(format!("{name}: {} at offset {:#x}", broken.what, broken.offset).trim_start_matches(": ").to_owned());
-    let mut containers = Vec::new();
-    let mut end = None;
+    let mut section = Section { name: name.to_owned(), containers: Vec::new() };
+    let mut read = None;
+    let mut packed = Vec::new();
     for container in fatbin::containers(data) {
-        match container {
-            Ok(container) => containers.push(container),
+        let container = match container {
+            Ok(container) => container,
             Err(broken) => {
-                end = Some(broken);
+                flaw(broken);
                 break;
             }
-        }
-    }
-    let mut section = Section { name: name.to_owned(), containers: Vec::new() };
-    let mut packed = Vec::new();
-    for (index, container) in containers.iter().enumerate() {
+        };
         let mut shown = Container { offset: container.offset as u64, images: Vec::new() };
         for entry in container.entries() {
             match entry {
                 // Headers alone take less time than passing them around.
                 Ok(entry) if depth == Depth::Images => entry_images(&entry, depth, &mut shown.images),
-                Ok(entry) => packed.push((index, entry)),
+                Ok(entry) => packed.push((section.containers.len(), entry)),
                 Err(broken) => flaw(broken),
             }
         }
+        read = Some(container.end());
         section.containers.push(shown);
     }
     for (container, images) in unpacked(&packed, depth) {
         section.containers[container].images.extend(images);
     }
-    end.map(flaw);
-    let read = containers.last().map(fatbin::Container::end);
     read.map(|read| (section, read))
 }
 

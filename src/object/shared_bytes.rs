@@ -83,12 +83,6 @@ impl Deref for SharedBytes {
     }
 }
 
-impl AsRef<[u8]> for SharedBytes {
-    fn as_ref(&self) -> &[u8] {
-        self
-    }
-}
-
 impl Borrow<[u8]> for SharedBytes {
     fn borrow(&self) -> &[u8] {
         self

@@ -150,7 +150,7 @@ fn archive(
         units.iter().find_map(|u| if let Verdict::Leave(Left::Twin(first)) = u.verdict { Some((first, u.unit(file))) } else { None });
     if let Some((first, unit)) = twin {
         plan.warning.get_or_insert_with(|| {
-            let first = scene.files[first as usize].name();
+            let first = scene.file(first).name();
             format!("unit {} of {} is also in {first}: left as it is; link one of them only", shown_id(&unit.id), file.name())
         });
     }
@@ -179,17 +179,16 @@ fn archive(
 }
 
 fn why_strip(scene: &Scene, units: &[UnitPlan]) -> String {
-    let named = |file: u32| &scene.files[file as usize];
     let count = units.len();
     let copy_of = |u: &UnitPlan| if let Verdict::Copy(first) = u.verdict { Some(first) } else { None };
     if let Some(first) = units.iter().find_map(copy_of) {
-        let first = named(first).name();
+        let first = scene.file(first).name();
         return match units.iter().filter(|u| copy_of(u).is_some()).count() {
             copies if copies == count => format!("its units are already in {first}, and nvlink takes each once"),
             copies => format!("{copies} of its {count} unit(s) are already in {first}, and no unit that stays needs the others"),
         };
     }
-    let elsewhere = units.iter().find_map(|u| if let Evidence::StubIn(so) = u.evidence { Some(named(so).place()) } else { None });
+    let elsewhere = units.iter().find_map(|u| if let Evidence::StubIn(so) = u.evidence { Some(scene.file(so).place()) } else { None });
     match elsewhere {
         Some(so) => format!("no unit that stays needs its {count} unit(s), which register with the stub in {}", so.display()),
         None => format!("no unit that stays needs its {count} unit(s), which are device-only: their host side is in another image"),

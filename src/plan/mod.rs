@@ -34,6 +34,16 @@ impl Scene {
             _ => f.members().iter().any(|m| !m.units.is_empty()),
         })
     }
+
+    /// The file of a decision.
+    pub fn file(&self, index: FileIndex) -> &File {
+        &self.files[index as usize]
+    }
+
+    /// The member.
+    pub fn member(&self, at: MemberRef) -> &Member {
+        &self.files[at.file()].members()[at.member()]
+    }
 }
 
 /// A member of a file of the scene.
@@ -314,8 +324,8 @@ impl Left {
     pub fn text(self, scene: &Scene) -> String {
         match self {
             Self::Keep => "DLINK_SHIM_KEEP".into(),
-            Self::AlsoIn(file) => format!("also in {}", scene.files[file as usize].name()),
-            Self::Twin(file) => format!("also in {}, and can't be told from it here", scene.files[file as usize].name()),
+            Self::AlsoIn(file) => format!("also in {}", scene.file(file).name()),
+            Self::Twin(file) => format!("also in {}, and can't be told from it here", scene.file(file).name()),
             Self::NoGuard => NO_GUARD.into(),
             Self::NoId => "it has no module id to guard it by".into(),
             Self::NoPull => "it defines no other symbol that could pull its archive member".into(),

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::Names;
 use super::roles::{self, Roles};
-use super::{File, MemberRef, Need, Reference, Scene};
-use crate::object::{Id, Member};
+use super::{File, MemberRef, Names, Need, Reference, Scene};
+use crate::object::Id;
 
 /// The needs of `kept` that none of them meets, with who has them. Empty also means that nothing can be needed of others.
 pub fn open<'s>(scene: &'s Scene, roles: &Roles<'_>, kept: &[MemberRef]) -> Vec<(MemberRef, &'s [u8])> {
@@ -64,7 +63,7 @@ pub fn needed(scene: &Scene, roles: &Roles<'_>) -> HashMap<MemberRef, Need> {
         // What can't be masked stays with whatever is needed of its archive, and so do its needs.
         let files: BTreeSet<usize> = found.iter().map(|(m, _)| m.file()).collect();
         let new: BTreeSet<MemberRef> = found.iter().map(|(m, _)| *m).collect();
-        let maskable = |m: MemberRef| member(scene, m).is_none_or(|member| roles::can_be_masked(scene, member));
+        let maskable = |m: MemberRef| roles::can_be_masked(scene, scene.member(m));
         let beside = |c: &&MemberRef| files.contains(&c.file()) && !needed.contains_key(*c) && !new.contains(*c) && !maskable(**c);
         found.extend(candidates.iter().filter(beside).map(|&c| (c, Need::Beside)));
         kept.extend(found.iter().map(|(m, _)| *m));
@@ -76,10 +75,6 @@ fn symbols(scene: &Scene, member: MemberRef) -> Option<&Names> {
     scene.files[member.file()].symbols(member.member())
 }
 
-fn member(scene: &Scene, at: MemberRef) -> Option<&Member> {
-    scene.files[at.file()].members().get(at.member())
-}
-
 fn first_id(scene: &Scene, at: MemberRef) -> Id {
-    member(scene, at).and_then(|m| m.units.first()).map(|u| u.id.clone()).unwrap_or_default()
+    scene.member(at).units.first().map(|u| u.id.clone()).unwrap_or_default()
 }

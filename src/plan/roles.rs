@@ -39,11 +39,11 @@ impl<'a> Roles<'a> {
         let all = in_order(scene, wishes);
         roles.find_copies(scene, wishes, partial, &all);
         roles.find_tangles(scene, &all);
-        let covered = |r: &MemberRef| at(scene, *r).units.iter().any(|u| roles.excluded.contains(&u.id));
+        let covered = |r: &MemberRef| scene.member(*r).units.iter().any(|u| roles.excluded.contains(&u.id));
         roles.half = all.iter().filter(|r| covered(r)).copied().collect();
         let own = has_own_units(scene);
         for &member in &all {
-            let m = at(scene, member);
+            let m = scene.member(member);
             if roles.copies.contains_key(&member) || roles.follows.contains_key(&member) || roles.is_excluded(m) {
                 continue;
             }
@@ -90,13 +90,13 @@ impl<'a> Roles<'a> {
         let mut found: BTreeMap<usize, Vec<(MemberRef, usize)>> = BTreeMap::new();
         self.holders.reserve(all.len());
         for &member in all {
-            let m = at(scene, member);
+            let m = scene.member(member);
             let held: Option<Vec<MemberRef>> = m.units.iter().map(|u| self.holders.get(&u.id).copied()).collect();
             match held.as_deref() {
                 Some(&[holder, ..]) if !is_plain(scene, member) => {
                     let held = held.unwrap_or_default();
                     let same_fate = holder.file() == member.file() && held.iter().all(|h| *h == holder);
-                    if same_fate && is_foreign(scene, member, m) == is_foreign(scene, holder, at(scene, holder)) {
+                    if same_fate && is_foreign(scene, member, m) == is_foreign(scene, holder, scene.member(holder)) {
                         self.follows.insert(member, holder);
                     } else {
                         found.entry(member.file()).or_default().push((member, holder.file()));
@@ -121,7 +121,7 @@ impl<'a> Roles<'a> {
     /// line covers is not linked anyway, whoever goes.
     fn find_tangles(&mut self, scene: &Scene, all: &[MemberRef]) {
         for &member in all.iter().filter(|r| !self.copies.contains_key(r) && !self.follows.contains_key(r)) {
-            for unit in named(at(scene, member)).filter(|u| !self.excluded.contains(&u.id)) {
+            for unit in named(scene.member(member)).filter(|u| !self.excluded.contains(&u.id)) {
                 let holder = self.holders[&unit.id];
                 let several = [holder, member].into_iter().filter(|_| holder != member);
                 self.tangled.extend(several.filter(|&r| !is_plain(scene, r)));
@@ -150,10 +150,6 @@ fn in_order(scene: &Scene, wishes: &Wishes) -> Vec<MemberRef> {
     plain.append(&mut here);
     plain.append(&mut foreign);
     plain
-}
-
-fn at(scene: &Scene, member: MemberRef) -> &Member {
-    &scene.files[member.file()].members()[member.member()]
 }
 
 fn named(member: &Member) -> impl Iterator<Item = &Unit> {

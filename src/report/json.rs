@@ -121,7 +121,7 @@ fn file(analysis: &Analysis, plan: &FilePlan) -> LinkedFile {
                 member: u.member(file).name.as_ref().map(|m| String::from_utf8_lossy(m).into_owned()),
                 evidence: evidence(scene, &u.evidence),
                 stub_in: if let Evidence::StubIn(so) = u.evidence {
-                    Some(scene.files[so as usize].place().to_string_lossy().into_owned())
+                    Some(scene.file(so).place().to_string_lossy().into_owned())
                 } else {
                     None
                 },

@@ -17,7 +17,7 @@ use crate::plan::{Evidence, FileState, FileVerdict, Need, Scene, UnitPlan, Verdi
 
 /// The words for what is known of a unit's registrar.
 fn evidence(scene: &Scene, evidence: &Evidence) -> String {
-    let place = |file: u32| scene.files[file as usize].place().display();
+    let place = |file| scene.file(file).place().display();
     match *evidence {
         Evidence::PlainObject => "plain object".into(),
         Evidence::DeviceOnly => "device-only".into(),
@@ -51,7 +51,7 @@ fn reason(scene: &Scene, unit: &UnitPlan) -> Option<String> {
         Verdict::Guard(Need::Beside) => Some("a link-time-optimising device link can't leave it out".into()),
         Verdict::Guard(Need::MayBeHere) => Some("its host object may or may not end up in this image".into()),
         Verdict::Protect => Some("its host object can only come from this link".into()),
-        Verdict::Copy(first) => Some(format!("already in {}", scene.files[*first as usize].name())),
+        Verdict::Copy(first) => Some(format!("already in {}", scene.file(*first).name())),
         Verdict::Leave(why) => Some(why.text(scene)),
         Verdict::Excluded => Some("a stub on the line covers its id".into()),
         _ => None,

@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use crate::object;
-use crate::plan::{FileState, MemberRef, Scene};
+use crate::plan::{MemberRef, Scene};
 
 type Names = HashSet<Vec<u8>>;
 
@@ -18,8 +18,7 @@ pub fn past_shared_libraries(scene: &mut Scene) {
     for so in 0..scene.files.len() {
         let exported = OnceCell::new();
         for archive in so + 1..scene.files.len() {
-            let FileState::Read(content) = &scene.files[archive].state else { continue };
-            for (index, member) in content.members().iter().enumerate() {
+            for (index, member) in scene.files[archive].members().iter().enumerate() {
                 let offered = member.units.iter().any(|u| !u.device_only && scene.files[so].offers(u));
                 if offered && !stays_out(scene, MemberRef::new(archive, index), so, &exported, &asked_for) {
                     taken.push((archive, index, so));
@@ -36,7 +35,7 @@ pub fn past_shared_libraries(scene: &mut Scene) {
 fn stays_out(scene: &Scene, member: MemberRef, so: usize, exported: &OnceCell<Option<Names>>, asked_for: &OnceCell<Names>) -> bool {
     let path = |file: usize| scene.files[file].path.as_deref();
     let exported = exported.get_or_init(|| path(so).and_then(|p| object::exported_names(p).ok()));
-    let names = path(member.file()).and_then(|p| object::names(p, &scene.files[member.file()].members()[member.member()]).ok());
+    let names = path(member.file()).and_then(|p| object::names(p, scene.member(member)).ok());
     let (Some(exported), Some(names)) = (exported, names) else { return false };
     // nvcc 13 hides a kernel's host function. Only code with device code of its own, so what is on this line, launches by it.
     let passed = |name: &&Vec<u8>| is_kernels(name, &names.defined) && !asked_for.get_or_init(|| undefined_names(scene)).contains(*name);
@@ -55,8 +54,8 @@ fn is_kernels(name: &[u8], all: &[Vec<u8>]) -> bool {
 fn undefined_names(scene: &Scene) -> Names {
     let mut all = Names::new();
     for file in &scene.files {
-        let (FileState::Read(content), Some(path)) = (&file.state, &file.path) else { continue };
-        for member in content.members() {
+        let Some(path) = &file.path else { continue };
+        for member in file.members() {
             all.extend(object::names(path, member).map(|n| n.undefined).unwrap_or_default());
         }
     }
