@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use rustix::process::Signal;
 use signal_hook::iterator::Signals;
 
-use crate::Error;
+use crate::{Error, process};
 
 /// What ends a build from outside.
 const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
@@ -67,6 +67,7 @@ impl Launch {
         for (name, value) in &self.set {
             command.env(name, value);
         }
+        process::pass_on(&mut command);
         command
     }
 
@@ -77,7 +78,7 @@ impl Launch {
 
     /// Runs the program while `keep` (temporary files) stays alive, passes the held signals on to it, and reports its end as
     /// our own: the same exit code, or death by the same signal.
-    pub fn run<T>(&self, Interrupts(mut signals): Interrupts, keep: T) -> Result<ExitCode, Error> {
+    pub fn run<T>(&self, Interrupts(mut signals): Interrupts, keep: T) -> Result<u8, Error> {
         let failed = |source| Error::Run { program: self.program.clone(), source };
         if let Some(signal) = signals.pending().next() {
             drop(keep);
@@ -104,12 +105,12 @@ impl Launch {
         if let Some(signal) = status.signal() {
             return Ok(ended_by(signal));
         }
-        Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
+        Ok(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1))
     }
 }
 
 /// Dies by the signal. What comes back is for signals whose default is not death: the shell's convention says it best.
-fn ended_by(signal: i32) -> ExitCode {
+fn ended_by(signal: i32) -> u8 {
     let _ = signal_hook::low_level::emulate_default_handler(signal);
-    ExitCode::from(128u8.wrapping_add(signal as u8))
+    128u8.wrapping_add(signal as u8)
 }

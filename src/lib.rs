@@ -3,7 +3,7 @@
 //!
 //! The rooms, in the order in which a command passes them: [`cli`] (how we were called), [`settings`] (what we were told),
 //! [`nvcc`] (the command line, losslessly), [`library_search`] and [`survey`] (which files, what is in them, by [`object`]), [`plan`] (verdicts;
-//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait). On request [`archs`] leaves out and compresses device
+//! pure), [`rewrite`] (the new line), [`launch`] (exec, or spawn and wait; [`process`] has what is passed on unchanged). On request [`archs`] leaves out and compresses device
 //! code, and [`host_link`] keeps big host links clear of the 2 GiB limit.
 //!
 //! The other exits: [`report`] shows plans and whole builds, [`audit`] and [`inspection`] what is built, [`size`] where its bytes
@@ -41,6 +41,7 @@ pub mod nvcc;
 pub mod object;
 #[forbid(unsafe_code)]
 pub mod plan;
+pub mod process;
 #[forbid(unsafe_code)]
 pub mod report;
 #[forbid(unsafe_code)]

@@ -11,7 +11,6 @@ mod wrap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 pub use call::{Call, NvccCall};
 pub use front::{Front, is_nvcc_name};
@@ -22,7 +21,7 @@ use crate::settings::{Settings, Told};
 use crate::{Env, Error};
 
 /// Runs the program: everything `main` does.
-pub fn run(argv: Vec<OsString>, env: Env) -> ExitCode {
+pub fn run(argv: Vec<OsString>, env: Env) -> u8 {
     let (words, told) = Told::take(&argv);
     let result = match Call::from_argv(&words) {
         Call::Own => return commands::run(&argv, &env),
@@ -34,15 +33,15 @@ pub fn run(argv: Vec<OsString>, env: Env) -> ExitCode {
 }
 
 /// Prints an error with its causes. A program that can't be run ends as in a shell: 127 not found, 126 otherwise.
-fn fail(error: &Error) -> ExitCode {
+fn fail(error: &Error) -> u8 {
     tell(&format!("dlink-shim: error: {error}\n"));
     let not_found = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
-    ExitCode::from(match error {
+    match error {
         Error::NvccNotFound { .. } | Error::AskedBySccache | Error::NoProgram { .. } | Error::NoCommand | Error::EmptyProgram => 127,
         Error::Run { source, .. } if not_found(source) => 127,
         Error::Run { .. } => 126,
         _ => 2,
-    })
+    }
 }
 
 /// Writes to stderr in one piece, since the commands of a parallel build share it; and a stderr that takes nothing more is no

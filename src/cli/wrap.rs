@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use super::record::{Looked, Record};
@@ -17,7 +16,7 @@ use crate::settings::{Mode, Settings, Told, trust};
 use crate::{Env, Error, report};
 
 /// Runs a program that is no nvcc.
-pub fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString], told: &Told, env: &Env) -> Result<ExitCode, Error> {
+pub fn launcher(assignments: &[(&OsStr, &OsStr)], words: &[OsString], told: &Told, env: &Env) -> Result<u8, Error> {
     let Some((program, args)) = words.split_first() else { return Err(Error::NoCommand) };
     if front::hides_device_link(words) && !Chain::from_env(env).is_inner() {
         let settings = Settings::from_env(env);
@@ -101,7 +100,7 @@ fn asked_by_sccache(call: &NvccCall<'_>) -> Option<Error> {
 }
 
 /// Runs nvcc for a call with its words.
-pub fn wrap(call: &NvccCall<'_>, told: &Told, env: &Env) -> Result<ExitCode, Error> {
+pub fn wrap(call: &NvccCall<'_>, told: &Told, env: &Env) -> Result<u8, Error> {
     let started = Instant::now();
     let env = &env.changed(call.front.all_changes());
     let settings = Settings::from_env(env).told(told);

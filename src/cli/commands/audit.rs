@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use super::say;
 use crate::audit::{self, files};
@@ -48,7 +48,7 @@ pub struct Audit {
 
 impl Audit {
     /// Prints the report.
-    pub fn run(self, _env: &Env) -> Result<ExitCode, Error> {
+    pub fn run(self, _env: &Env) -> Result<u8, Error> {
         let mut paths = Vec::new();
         let known = self.ldd.is_some() && self.paths.is_empty();
         if let Some(program) = &self.ldd {
@@ -69,11 +69,11 @@ impl Audit {
         for failure in &audit.failures {
             eprintln!("dlink-shim: error: {failure}");
         }
-        Ok(ExitCode::from(match (audit.failures.is_empty(), audit.findings.is_empty()) {
+        Ok(match (audit.failures.is_empty(), audit.findings.is_empty()) {
             (false, _) => 2,
             (true, false) => 1,
             (true, true) => 0,
-        }))
+        })
     }
 }
 

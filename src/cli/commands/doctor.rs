@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::say;
 use crate::doctor::{Build, Finding, Wiring};
@@ -42,7 +41,7 @@ pub struct Doctor {
 
 impl Doctor {
     /// Prints what is found.
-    pub fn run(self, env: &Env) -> Result<ExitCode, Error> {
+    pub fn run(self, env: &Env) -> Result<u8, Error> {
         let wiring = Wiring::look(&self.command, env);
         let build = self.build.as_deref().map(|path| Build::look(path, env)).transpose()?;
         let findings: Vec<Finding> = wiring.findings(env).into_iter().chain(build.iter().flat_map(Build::findings)).collect();
@@ -51,7 +50,7 @@ impl Doctor {
             false => shown(&wiring, build.as_ref(), &findings),
         };
         say(&text);
-        Ok(ExitCode::from(u8::from(!findings.is_empty())))
+        Ok(u8::from(!findings.is_empty()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! `dlink-shim inspect`: what a file holds.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::say;
 use crate::inspection::{self, Depth};
@@ -40,7 +39,7 @@ pub struct Inspect {
 
 impl Inspect {
     /// Prints the report of each file.
-    pub fn run(self, _env: &Env) -> Result<ExitCode, Error> {
+    pub fn run(self, _env: &Env) -> Result<u8, Error> {
         let depth = if self.images { Depth::Images } else { Depth::Symbols };
         let mut whole = true;
         let mut flaw = |text: &str| {
@@ -68,6 +67,6 @@ impl Inspect {
         if self.json {
             say(&format!("{:#}\n", serde_json::Value::Array(json)));
         }
-        Ok(ExitCode::from(if whole { 0 } else { 2 }))
+        Ok(if whole { 0 } else { 2 })
     }
 }

@@ -1,7 +1,6 @@
 //! `dlink-shim link-script`: the remedy for links over 2 GiB, for builds that call the linker without dlink-shim.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::say;
 use crate::host_link::{Linker, remedy};
@@ -27,7 +26,7 @@ pub struct LinkScript {
 
 impl LinkScript {
     /// Writes the script, and the words.
-    pub fn run(self, env: &Env) -> Result<ExitCode, Error> {
+    pub fn run(self, env: &Env) -> Result<u8, Error> {
         let linker = if self.linker == "ld" { Some(Linker::Bfd) } else { Linker::from_word(&self.linker) };
         match (linker, self.output) {
             (Some(Linker::Bfd | Linker::Lld), None) => say(remedy::SCRIPT),
@@ -49,7 +48,7 @@ impl LinkScript {
             }
             (None, _) => return Err(Error::Usage(format!("no remedy is known for the linker `{}`: bfd, lld, mold or gold", self.linker))),
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(0)
     }
 }
 

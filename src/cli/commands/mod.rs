@@ -12,7 +12,6 @@ mod size;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -49,7 +48,7 @@ fn command() -> clap::Command {
 }
 
 /// Runs an own command: its exit code, or 2 with one error line.
-pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
+pub fn run(argv: &[OsString], env: &Env) -> u8 {
     let parsed = command().try_get_matches_from(argv).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -61,10 +60,10 @@ pub fn run(argv: &[OsString], env: &Env) -> ExitCode {
                      or copy of dlink-shim named `nvcc` (with DLINK_SHIM_NVCC=/path/to/nvcc, or the real one on PATH)"
                 );
             }
-            return ExitCode::from(u8::from(error.use_stderr()) * 2);
+            return u8::from(error.use_stderr()) * 2;
         }
     };
-    let ended: Result<ExitCode, Error> = match cli.command {
+    let ended: Result<u8, Error> = match cli.command {
         Command::Audit(audit) => audit.run(env),
         Command::Doctor(doctor) => doctor.run(env),
         Command::Explain(explain) => explain.run(env),

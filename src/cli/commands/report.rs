@@ -1,7 +1,6 @@
 //! `dlink-shim report`: what a whole build did.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::super::tell;
 use super::say;
@@ -47,7 +46,7 @@ pub struct Report {
 
 impl Report {
     /// Prints or writes the view that was asked for.
-    pub fn run(self, env: &Env) -> Result<ExitCode, Error> {
+    pub fn run(self, env: &Env) -> Result<u8, Error> {
         let build = build::read(&env.cwd().join(&self.file)).map_err(|error| match error {
             Error::Read { source, .. } => Error::Read { path: self.file.clone(), source },
             other => other,
@@ -67,6 +66,6 @@ impl Report {
         for damaged in &build.damaged {
             tell(&format!("dlink-shim: {}:{}: not read: {}\n", self.file.display(), damaged.line, damaged.why));
         }
-        Ok(ExitCode::from(if build.damaged.is_empty() { 0 } else { 2 }))
+        Ok(if build.damaged.is_empty() { 0 } else { 2 })
     }
 }

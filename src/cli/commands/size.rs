@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::say;
 use crate::archs::Policy;
@@ -61,7 +60,7 @@ pub struct Size {
 
 impl Size {
     /// Prints the sizes.
-    pub fn run(self, env: &Env) -> Result<ExitCode, Error> {
+    pub fn run(self, env: &Env) -> Result<u8, Error> {
         let policy: Policy = self.archs.parse().map_err(|why| Error::Usage(format!("--archs: {why}")))?;
         let mut paths = self.paths.clone();
         if let Some(command) = &self.link {
@@ -98,20 +97,20 @@ impl Size {
         if let Some(limit) = past {
             eprintln!("dlink-shim: {} allocated bytes are past the limit of {}", shown(sizes.largest()), shown(limit));
         }
-        Ok(ExitCode::from(match (sizes.failures.is_empty(), past) {
+        Ok(match (sizes.failures.is_empty(), past) {
             (false, _) => 2,
             (true, Some(_)) => 1,
             (true, None) => 0,
-        }))
+        })
     }
 
-    fn split(&self, wish: split::Wish, paths: &[PathBuf]) -> Result<ExitCode, Error> {
+    fn split(&self, wish: split::Wish, paths: &[PathBuf]) -> Result<u8, Error> {
         let (graph, failures) = split::Graph::read(&read::files(paths));
         for failure in &failures {
             eprintln!("dlink-shim: error: {failure}");
         }
         if !failures.is_empty() {
-            return Ok(ExitCode::from(2));
+            return Ok(2);
         }
         let plan = split::plan(&graph, wish).map_err(|why| Error::Usage(why.to_string()))?;
         let cmake = split::snippet(&plan, &self.name);
@@ -120,7 +119,7 @@ impl Size {
         } else {
             say(&format!("{}\n# CMake\n{cmake}", split::report(&plan)));
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(0)
     }
 }
 
