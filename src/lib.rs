@@ -51,6 +51,8 @@ pub mod settings;
 #[forbid(unsafe_code)]
 pub mod size;
 #[forbid(unsafe_code)]
+pub mod span;
+#[forbid(unsafe_code)]
 pub mod survey;
 mod without_libm;
 

@@ -64,7 +64,7 @@ fn inspected(file: &Path, undefined: bool) -> Vec<Image> {
             let mark = if undefined && !symbol.defined { " U" } else { "" };
             names.insert(format!("{}{mark}", String::from_utf8_lossy(&symbol.name)));
         }
-        images.push((kind.to_owned(), image.arch.replace("compute_", "sm_").replace("lto_", "sm_"), names));
+        images.push((kind.to_owned(), image.arch.to_string().replace("compute_", "sm_").replace("lto_", "sm_"), names));
     }
     images.sort();
     images

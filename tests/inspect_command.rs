@@ -129,3 +129,65 @@ fn cut_and_flipped_files_never_panic() {
         look(&data);
     });
 }
+
+/// Containers of images without code: a few bytes each, or as long as big ones are.
+fn long_fatbin() -> Vec<u8> {
+    let mut fatbin = Vec::new();
+    for nth in 0..120usize {
+        let sizes = if nth % 9 == 0 { [9000, 64] } else { [8, 8 * (nth % 5)] };
+        fatbin.extend(0xba55_ed50u32.to_le_bytes());
+        fatbin.extend([1, 0, 16, 0]);
+        fatbin.extend((sizes.iter().sum::<usize>() as u64 + 128).to_le_bytes());
+        for size in sizes {
+            let mut entry = [0u8; 64];
+            entry[..8].copy_from_slice(&[2, 0, 1, 1, 64, 0, 0, 0]);
+            entry[8..16].copy_from_slice(&(size as u64).to_le_bytes());
+            entry[0x1c] = nth as u8;
+            fatbin.extend(entry);
+            fatbin.extend(vec![nth as u8; size]);
+        }
+        fatbin.extend(vec![0; nth % 3 * 16]);
+    }
+    fatbin
+}
+
+#[test]
+fn a_file_that_is_read_in_pieces_is_shown_as_one_in_memory_however_damaged() {
+    use dlink_shim::inspection::{Depth, bytes, inspect};
+    let fatbin = long_fatbin();
+    let scratch = Scratch::new();
+    scratch.write("own.s", ".section .nv_fatbin,\"a\"\n.incbin \"f\"\n");
+    let shown = |data: &[u8]| {
+        let path = scratch.join("x");
+        scratch.write("x", data);
+        let look = |file: dlink_shim::inspection::Inspected| (dlink_shim::report::inspect::report(&file, false), file.flaws);
+        let (file, memory) = (inspect(&path, Depth::Images).ok().map(look), bytes(data, &path, Depth::Images).map(look));
+        assert_eq!(file, memory);
+        memory
+    };
+    let (text, flaws) = shown(&fatbin).unwrap();
+    assert_eq!((text.matches("sm_").count(), flaws.len()), (240, 0), "{flaws:?} {text}");
+    scratch.write("f", &fatbin);
+    must(Command::new("g++").args(["-shared", "-o", "x.so", "own.s"]).current_dir(scratch.path()));
+    must(Command::new("g++").args(["-c", "-o", "own.o", "own.s"]).current_dir(scratch.path()));
+    must(Command::new("ar").args(["cr", "x.a", "own.o"]).current_dir(scratch.path()));
+    let files = [fatbin, std::fs::read(scratch.join("x.so")).unwrap(), std::fs::read(scratch.join("x.a")).unwrap()];
+    for data in &files {
+        assert_eq!(shown(data).unwrap().0.matches("sm_").count(), 240);
+        for cut in (0..data.len()).rev().step_by(data.len() / 90) {
+            shown(&data[..cut]);
+        }
+    }
+    let flips = prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![Just(0), Just(16), any::<u8>()]), 1..40);
+    proptest!(ProptestConfig::with_cases(300), |(which in 0..3usize, flips in flips)| {
+        let mut data = files[which].clone();
+        for (at, byte) in flips {
+            // Every other one in what a container starts with.
+            let at = at.index(data.len());
+            let near = memchr::memmem::find(&data[at..], &0xba55_ed50u32.to_le_bytes()).filter(|_| byte % 2 == 0);
+            let at = near.map_or(at, |near| (at + near + usize::from(byte) % 80).min(data.len() - 1));
+            data[at] = byte;
+        }
+        shown(&data);
+    });
+}

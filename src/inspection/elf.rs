@@ -6,16 +6,18 @@ use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, SectionHeader};
 
-use super::{Depth, FileKind, Part, Unit, images};
+use super::{Arch, Depth, FileKind, Part, Unit, images};
 use crate::audit::image::{self, Looked};
 use crate::object::fatbin::{Kind, MAGIC};
 use crate::object::host::{self, EM_CUDA};
 use crate::object::{Content, Id};
+use crate::span::Span;
 
 const CODE: [&str; 2] = ["__nv_relfatbin", ".nv_fatbin"];
 
 /// Fills `part`; `None` when the file is of no machine that CUDA has.
-pub fn part(data: &[u8], depth: Depth, part: &mut Part) -> Option<(FileKind, Vec<String>)> {
+pub fn part(span: Span<'_>, depth: Depth, part: &mut Part) -> Option<(FileKind, Vec<String>)> {
+    let data = span.bytes();
     if data.get(4..6) != Some(&[2, 1]) {
         return None;
     }
@@ -48,12 +50,10 @@ pub fn part(data: &[u8], depth: Depth, part: &mut Part) -> Option<(FileKind, Vec
         let name = sections.section_name(endian, section).unwrap_or_default();
         let Some(name) = CODE.iter().find(|n| n.as_bytes() == name) else { continue };
         // A cut file may still have the start of a section.
-        let (start, size) = section.file_range(endian).unwrap_or_default();
-        let rest = usize::try_from(start).ok().and_then(|s| data.get(s..)).unwrap_or_default();
-        if (rest.len() as u64) < size {
+        let (bytes, whole) = span.as_far_as_there(section.file_range(endian).unwrap_or_default());
+        if !whole {
             flaws.push(format!("{name} is cut off"));
         }
-        let bytes = &rest[..rest.len().min(usize::try_from(size).unwrap_or(usize::MAX))];
         part.sections.extend(images::section(name, bytes, depth, &mut flaws).map(|(s, _)| s));
     }
     if kind == FileKind::Object {
@@ -90,7 +90,7 @@ fn searched(data: &[u8], depth: Depth, part: &mut Part) {
         let start = at + found;
         // Containers are aligned; and what follows the first in its section is read with it.
         let mut flaws = Vec::new();
-        let section = (start % 8 == 0).then(|| images::section("(no section table)", &data[start..], depth, &mut flaws)).flatten();
+        let section = (start % 8 == 0).then(|| images::section("(no section table)", data[start..].into(), depth, &mut flaws)).flatten();
         let read = section.as_ref().map_or(0, |(_, read)| *read);
         part.sections.extend(section.map(|(s, _)| s));
         at = start + read.max(4);
@@ -98,7 +98,7 @@ fn searched(data: &[u8], depth: Depth, part: &mut Part) {
 }
 
 /// A bare cubin's architecture: its header has the number, and up to CUDA 12 the suffix `a`.
-fn cubin_arch(abi: u8, flags: u32) -> String {
+fn cubin_arch(abi: u8, flags: u32) -> Arch {
     let (number, a) = if abi == 0x41 { ((flags >> 8) & 0xff, flags & 0x8 != 0) } else { (flags & 0xff, flags & 0x800 != 0) };
-    format!("sm_{number}{}", if a { "a" } else { "" })
+    Arch::Numbered("sm_", number, a.then_some('a'))
 }

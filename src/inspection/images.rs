@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Container, Depth, Image, Section, Symbol};
+use super::{Arch, Container, Depth, Image, Section, Symbol};
 use crate::object::fatbin::{self, Broken, Compression, Entry, Kind};
 use crate::object::{cubin, ptx, symbols};
+use crate::span::Span;
 
 const SUFFIX_A: u32 = 0x10_0000;
 const SUFFIX_F: u32 = 0x20_0000;
@@ -14,7 +15,7 @@ const HEAD: usize = 4096;
 const SPREAD: u64 = 1 << 20;
 
 /// The containers of a section and how many bytes were understood; `None` when there are none.
-pub fn section(name: &str, data: &[u8], depth: Depth, flaws: &mut Vec<String>) -> Option<(Section, usize)> {
+pub fn section(name: &str, data: Span<'_>, depth: Depth, flaws: &mut Vec<String>) -> Option<(Section, usize)> {
     let mut flaw =
         |broken: Broken| flaws.push(format!("{name}: {} at offset {:#x}", broken.what, broken.offset).trim_start_matches(": ").to_owned());
     let mut section = Section { name: name.to_owned(), containers: Vec::new() };
@@ -148,7 +149,7 @@ fn add_symbols(image: &mut Image, bytes: &[u8]) {
 }
 
 /// An image that is a file of its own.
-pub fn plain(kind: Kind, number: u16, arch: String, data: &[u8], depth: Depth) -> Image {
+pub fn plain(kind: Kind, number: u16, arch: Arch, data: &[u8], depth: Depth) -> Image {
     let size = data.len() as u64;
     let mut image = Image {
         kind,
@@ -173,20 +174,14 @@ pub fn bare(image: Image) -> Section {
     Section { name: String::new(), containers: vec![Container { offset: 0, images: vec![image] }] }
 }
 
-fn arch(kind: Kind, number: u32, flags: u32) -> String {
-    let suffix = if flags & SUFFIX_A != 0 {
-        "a"
-    } else if flags & SUFFIX_F != 0 {
-        "f"
-    } else {
-        ""
-    };
+fn arch(kind: Kind, number: u32, flags: u32) -> Arch {
+    let suffix = if flags & SUFFIX_A != 0 { Some('a') } else { (flags & SUFFIX_F != 0).then_some('f') };
     let family = match kind {
-        Kind::Ptx => "compute",
-        Kind::LtoIr => "lto",
-        _ => "sm",
+        Kind::Ptx => "compute_",
+        Kind::LtoIr => "lto_",
+        _ => "sm_",
     };
-    format!("{family}_{number}{suffix}")
+    Arch::Numbered(family, number, suffix)
 }
 
 /// Whether a file is PTX text.
@@ -196,9 +191,9 @@ pub fn is_ptx(data: &[u8]) -> bool {
 }
 
 /// `.target sm_90` as an architecture.
-pub fn ptx_target(data: &[u8]) -> String {
+pub fn ptx_target(data: &[u8]) -> Arch {
     let head = &data[..data.len().min(HEAD)];
     let rest = memchr::memmem::find(head, b".target").map_or(&[][..], |at| &head[at + 7..]).trim_ascii_start();
     let word = &rest[..rest.iter().position(|b| !b.is_ascii_alphanumeric() && *b != b'_').unwrap_or(rest.len())];
-    String::from_utf8_lossy(word).replace("sm_", "compute_")
+    Arch::Text(String::from_utf8_lossy(word).replace("sm_", "compute_"))
 }

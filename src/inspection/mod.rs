@@ -15,6 +15,7 @@ use crate::mapped_file::MappedFile;
 use crate::object::Id;
 use crate::object::fatbin::{Compression, Kind, LTO_MAGIC, MAGIC};
 use crate::object::symbols::Class;
+use crate::span::Span;
 
 /// How much is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +105,25 @@ pub struct Container {
     pub images: Vec<Image>,
 }
 
+/// What an image is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arch {
+    /// `sm_`, `compute_` or `lto_`, the number, and perhaps `a` or `f`. Big libraries have thousands of them.
+    Numbered(&'static str, u32, Option<char>),
+    /// As a text says it.
+    Text(String),
+}
+
+impl std::fmt::Display for Arch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Numbered(family, number, Some(suffix)) => write!(f, "{family}{number}{suffix}"),
+            Self::Numbered(family, number, None) => write!(f, "{family}{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
 /// An image.
 #[derive(Clone, Debug)]
 pub struct Image {
@@ -111,8 +131,8 @@ pub struct Image {
     pub kind: Kind,
     /// The number of its kind.
     pub number: u16,
-    /// `90`, `90a`, `100f`.
-    pub arch: String,
+    /// Its architecture.
+    pub arch: Arch,
     /// All flag bits.
     pub flags: u32,
     /// How it is packed.
@@ -151,14 +171,14 @@ pub struct Symbol {
 /// [`Inspected::flaws`].
 pub fn inspect(path: &Path, depth: Depth) -> Result<Inspected, Error> {
     let map = MappedFile::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    if depth == Depth::Images {
-        map.sparse();
-    }
-    bytes(&map, path, depth).ok_or_else(|| Error::Usage(format!("{}: no file that can hold device code", path.display())))
+    let pieces = if depth == Depth::Images { map.pieces() } else { None };
+    let data = pieces.as_ref().map_or(Span::from(&map[..]), |pieces| Span::of_file(&map, pieces));
+    bytes(data, path, depth).ok_or_else(|| Error::Usage(format!("{}: no file that can hold device code", path.display())))
 }
 
 /// The same for bytes; `path` serves to find the members of thin archives.
-pub fn bytes(data: &[u8], path: &Path, depth: Depth) -> Option<Inspected> {
+pub fn bytes<'a>(data: impl Into<Span<'a>>, path: &Path, depth: Depth) -> Option<Inspected> {
+    let data = data.into();
     let mut file =
         Inspected { path: path.to_owned(), kind: FileKind::Object, size: data.len() as u64, parts: Vec::new(), flaws: Vec::new() };
     let mut part = Part::default();
@@ -175,10 +195,10 @@ pub fn bytes(data: &[u8], path: &Path, depth: Depth) -> Option<Inspected> {
         part.sections.extend(images::section("", data, depth, &mut file.flaws).map(|(s, _)| s));
     } else if data.starts_with(&LTO_MAGIC) {
         file.kind = FileKind::LtoIr;
-        part.sections.push(images::bare(images::plain(Kind::LtoIr, 8, String::new(), data, depth)));
-    } else if images::is_ptx(data) {
+        part.sections.push(images::bare(images::plain(Kind::LtoIr, 8, Arch::Text(String::new()), &data, depth)));
+    } else if images::is_ptx(&data) {
         file.kind = FileKind::Ptx;
-        part.sections.push(images::bare(images::plain(Kind::Ptx, 1, images::ptx_target(data), data, depth)));
+        part.sections.push(images::bare(images::plain(Kind::Ptx, 1, images::ptx_target(&data), &data, depth)));
     } else {
         return None;
     }
@@ -194,8 +214,8 @@ fn unreadable(section: &Section) -> impl Iterator<Item = String> {
         .filter_map(|i| Some(format!("{} image for {}: {}", section.name, i.arch, i.unreadable?)).map(|line| line.trim_start().to_owned()))
 }
 
-fn members(data: &[u8], depth: Depth, file: &mut Inspected) {
-    let archive = match ArchiveFile::parse(data) {
+fn members(data: Span<'_>, depth: Depth, file: &mut Inspected) {
+    let archive = match ArchiveFile::parse(data.bytes()) {
         Ok(archive) => archive,
         Err(e) => {
             file.flaws.push(format!("archive: {e}"));
@@ -219,7 +239,7 @@ fn members(data: &[u8], depth: Depth, file: &mut Inspected) {
             match MappedFile::open(&path) {
                 Ok(opened) => {
                     map = opened;
-                    &map[..]
+                    Span::from(&map[..])
                 }
                 Err(e) => {
                     file.flaws.push(format!("thin member {}: {e}", path.display()));
@@ -227,12 +247,11 @@ fn members(data: &[u8], depth: Depth, file: &mut Inspected) {
                 }
             }
         } else {
-            let (start, size) = member.file_range();
-            let rest = usize::try_from(start).ok().and_then(|s| data.get(s..)).unwrap_or_default();
-            if (rest.len() as u64) < size {
+            let (bytes, whole) = data.as_far_as_there(member.file_range());
+            if !whole {
                 file.flaws.push(format!("member {shown}: is cut off"));
             }
-            &rest[..rest.len().min(usize::try_from(size).unwrap_or(usize::MAX))]
+            bytes
         };
         if bytes.starts_with(b"!<arch>\n") || bytes.starts_with(b"!<thin>\n") {
             file.flaws.push(format!("member {shown}: an archive inside an archive"));

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::unpack;
+use crate::span::Span;
 
 /// The container's magic.
 pub const MAGIC: u32 = 0xBA55_ED50;
@@ -69,25 +70,28 @@ pub struct Image<'a> {
 }
 
 /// A container, as far as it is there.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Container<'a> {
     /// Where it starts in the section.
     pub offset: usize,
-    /// Its entries' bytes.
-    bytes: &'a [u8],
-    /// Where `bytes` starts in the section.
+    section: Span<'a>,
+    /// Where its entries start in the section.
     start: usize,
+    end: usize,
     /// It says that it is longer than the section.
     cut: bool,
 }
 
 /// One entry of a container.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Entry<'a> {
     /// Where it starts in the section.
     pub offset: usize,
-    header: &'a [u8],
-    payload: &'a [u8],
+    head: [u8; ENTRY],
+    /// All of it: header, payload, padding.
+    bytes: &'a [u8],
+    /// The header's length.
+    header: usize,
 }
 
 /// A place at which the data does not follow the format.
@@ -100,69 +104,81 @@ pub struct Broken {
 }
 
 /// The containers that follow each other in `section`; the last item is an error where the data breaks off.
-pub fn containers(section: &[u8]) -> impl Iterator<Item = Result<Container<'_>, Broken>> {
+pub fn containers<'a>(section: impl Into<Span<'a>>) -> impl Iterator<Item = Result<Container<'a>, Broken>> {
+    let section = section.into();
     let mut at = 0;
     std::iter::from_fn(move || {
-        // Sections may be padded between containers (aarch64 aligns them to 256).
-        let offset = at + section.get(at..)?.iter().position(|&b| b != 0)?;
-        let rest = &section[offset..];
+        let mut offset = at;
+        let mut head = section.piece::<HEADER>(offset);
+        if head.is_none_or(|head| head[0] == 0) {
+            // Sections may be padded between containers (aarch64 aligns them to 256).
+            offset += section.bytes().get(at..)?.iter().position(|&b| b != 0)?;
+            head = section.piece(offset);
+        }
         at = section.len();
-        if u32_at(rest, 0) != Some(MAGIC) {
+        let Some(head) = head else {
+            let magic = section[offset..].starts_with(&MAGIC.to_le_bytes());
+            let what = if magic { "a fatbin container's header is cut off" } else { "no fatbin container" };
+            return Some(Err(Broken { offset, what }));
+        };
+        if u32_at(&head, 0) != Some(MAGIC) {
             return Some(Err(Broken { offset, what: "no fatbin container" }));
         }
-        let (Some(header), Some(size)) = (u16_at(rest, 6), u64_at(rest, 8)) else {
-            return Some(Err(Broken { offset, what: "a fatbin container's header is cut off" }));
-        };
-        let header = usize::from(header).max(HEADER);
-        let end = usize::try_from(size).ok().and_then(|s| s.checked_add(header)).filter(|&end| end <= rest.len());
-        if let Some(end) = end {
-            at = offset + end;
-        }
-        let bytes = rest.get(header..end.unwrap_or(rest.len())).unwrap_or_default();
-        Some(Ok(Container { offset, bytes, start: offset + header, cut: end.is_none() }))
+        let header = usize::from(u16_at(&head, 6)?).max(HEADER);
+        let start = (offset + header).min(section.len());
+        let end = usize::try_from(u64_at(&head, 8)?).ok().and_then(|size| size.checked_add(offset + header));
+        let end = end.filter(|&end| end <= section.len());
+        at = end.unwrap_or(at);
+        Some(Ok(Container { offset, section, start, end: at, cut: end.is_none() }))
     })
 }
 
 impl<'a> Container<'a> {
     /// Where it ends in the section.
     pub fn end(&self) -> usize {
-        self.start + self.bytes.len()
+        self.end
     }
 
     /// The entries; the last item is an error where the data breaks off.
     pub fn entries(self) -> impl Iterator<Item = Result<Entry<'a>, Broken>> {
-        let (mut rest, mut offset, mut over) = (self.bytes, self.start, false);
+        let (mut offset, mut over) = (self.start, false);
         std::iter::from_fn(move || {
-            if over || rest.is_empty() {
+            if over || offset == self.end {
                 let cut = self.cut && !std::mem::replace(&mut over, true);
                 return cut.then_some(Err(Broken { offset, what: "a fatbin container is cut off" }));
             }
             let broken = |what| Some(Err(Broken { offset, what }));
             over = true;
-            let (Some(header), Some(padded)) = (u32_at(rest, 4), u64_at(rest, 8)) else {
+            let Some(head) = self.section.piece::<ENTRY>(offset).filter(|_| self.end - offset >= ENTRY) else {
                 return broken("a fatbin entry's header is cut off");
             };
-            let header = header as usize;
-            let end = usize::try_from(padded).ok().and_then(|p| p.checked_add(header));
-            let Some(payload) = end.filter(|_| header >= ENTRY).and_then(|end| rest.get(header..end)) else {
+            let header = u32_at(&head, 4)? as usize;
+            let end = usize::try_from(u64_at(&head, 8)?).ok().and_then(|padded| padded.checked_add(header)?.checked_add(offset));
+            let Some(end) = end.filter(|&end| header >= ENTRY && end <= self.end) else {
                 return broken("a fatbin entry is cut off, or its sizes are wrong");
             };
             over = false;
-            let entry = Entry { offset, header: &rest[..header], payload };
-            rest = &rest[header + payload.len()..];
-            offset += header + payload.len();
+            let bytes = self.section.bytes().get(offset..end)?;
+            let entry = Entry { offset, head, bytes, header };
+            offset = end;
             Some(Ok(entry))
         })
     }
 }
 
 impl<'a> Entry<'a> {
+    fn header(&self) -> &'a [u8] {
+        &self.bytes[..self.header]
+    }
+    fn payload(&self) -> &'a [u8] {
+        &self.bytes[self.header..]
+    }
     fn u32(&self, at: usize) -> u32 {
-        u32_at(self.header, at).unwrap_or(0)
+        u32_at(&self.head, at).unwrap_or(0)
     }
     /// The number of the kind; 0x100 is a `-concat` entry, whose images [`Entry::parts`] gives.
     pub fn number(&self) -> u16 {
-        u16_at(self.header, 0).unwrap_or(0)
+        u16_at(&self.head, 0).unwrap_or(0)
     }
     /// What the image is.
     pub fn kind(&self) -> Kind {
@@ -187,30 +203,32 @@ impl<'a> Entry<'a> {
     }
     /// Where the payload lies in the section, padding included.
     pub fn place(&self) -> Range<usize> {
-        let start = self.offset + self.header.len();
-        start..start + self.payload.len()
+        self.offset + self.header..self.offset + self.bytes.len()
     }
     /// Bytes of the payload in the file, less padding where that is known.
     pub fn stored(&self) -> u64 {
         match self.u32(0x10) {
-            0 => self.payload.len() as u64,
-            exact => u64::from(exact).min(self.payload.len() as u64),
+            0 => (self.bytes.len() - self.header) as u64,
+            exact => u64::from(exact).min((self.bytes.len() - self.header) as u64),
         }
     }
     /// Bytes of the payload when unpacked, as its header says.
     pub fn unpacked(&self) -> u64 {
-        u64_at(self.header, 0x38).filter(|&s| s != 0).unwrap_or(self.payload.len() as u64)
+        u64_at(&self.head, 0x38).filter(|&s| s != 0).unwrap_or((self.bytes.len() - self.header) as u64)
     }
     /// The source file, where the compiler was told to write it (`-lineinfo`, `-G`).
     pub fn identifier(&self) -> Option<&'a [u8]> {
         let (at, length) = (self.u32(0x20) as usize, self.u32(0x24) as usize);
-        self.header.get(at..at.checked_add(length)?).filter(|name| at != 0 && !name.is_empty())
+        if at == 0 || length == 0 {
+            return None;
+        }
+        self.header().get(at..at.checked_add(length)?)
     }
     /// The payload in its plain form; `None` when it can't be decompressed.
     pub fn plain(&self) -> Option<Cow<'a, [u8]>> {
-        let (packed, size) = (self.payload.get(..self.u32(0x10) as usize), u64_at(self.header, 0x38).unwrap_or(0));
+        let (packed, size) = (self.payload().get(..self.u32(0x10) as usize), u64_at(&self.head, 0x38).unwrap_or(0));
         match self.compression() {
-            Compression::None => Some(Cow::Borrowed(self.payload)),
+            Compression::None => Some(Cow::Borrowed(self.payload())),
             Compression::Lz4 => unpack::lz4(packed?, size).map(Cow::Owned),
             Compression::Zstd => unpack::zstd(packed?, size).map(Cow::Owned),
             Compression::Unknown(_) => None,
@@ -218,7 +236,7 @@ impl<'a> Entry<'a> {
     }
     /// The images of a `-concat` entry, headers only; `None` when the table is broken.
     pub fn parts(&self) -> Option<Vec<Part>> {
-        parts(self.header)
+        parts(self.header())
     }
     fn visit(&self, visit: &mut dyn FnMut(Image<'_>)) {
         let plain = self.plain();

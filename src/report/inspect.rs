@@ -4,15 +4,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::names::{Size, bytes, demangled, source_of};
-use crate::inspection::{FileKind, Image, Inspected, Part, Symbol};
+use super::names::{bytes, demangled, push_bytes, push_number, source_of};
+use crate::inspection::{Arch, FileKind, Image, Inspected, Part, Symbol};
 use crate::object::fatbin::{Compression, Kind};
 use crate::object::symbols::Class;
 use crate::plan::shown_id;
 
 /// The whole report of one file. `raw`: symbols by their mangled names.
 pub fn report(file: &Inspected, raw: bool) -> String {
-    let mut out = String::new();
+    let images = file.parts.iter().flat_map(|p| &p.sections).flat_map(|s| &s.containers).map(|c| c.images.len()).sum::<usize>();
+    let mut out = String::with_capacity(64 * images);
     let _ = writeln!(out, "{}: {}, {}", file.path.display(), kind(file.kind), bytes(file.size));
     if file.parts.iter().all(|p| p.units.is_empty() && p.stubs.is_empty() && p.sections.is_empty()) {
         let _ = writeln!(out, "  no device code");
@@ -43,7 +44,7 @@ fn one(out: &mut String, part: &Part, raw: bool) {
             }
             for image in &container.images {
                 out.push_str("    ");
-                let _ = headline(out, image);
+                headline(out, image);
                 out.push('\n');
                 symbols(out, image, raw);
             }
@@ -92,22 +93,43 @@ pub(super) fn unknown_flags(image: &Image) -> u32 {
     image.flags & !KNOWN
 }
 
-fn headline(out: &mut String, image: &Image) -> std::fmt::Result {
-    write!(out, "{} {}", image.arch, image_kind(image))?;
+fn headline(out: &mut String, image: &Image) {
+    match &image.arch {
+        Arch::Numbered(family, number, suffix) => {
+            out.push_str(family);
+            push_number(out, u64::from(*number));
+            out.extend(suffix);
+        }
+        Arch::Text(text) => out.push_str(text),
+    }
+    out.push(' ');
+    out.push_str(&image_kind(image));
+    out.push_str(", ");
     match (image.stored, image.compression) {
-        (Some(stored), Compression::None) => write!(out, ", {}", Size(stored))?,
-        (Some(stored), _) => write!(out, ", {} {}, {} unpacked", compression(image), Size(stored), Size(image.unpacked))?,
-        (None, _) => write!(out, ", {} packed with others", Size(image.unpacked))?,
+        (Some(stored), Compression::None) => push_bytes(out, stored),
+        (Some(stored), _) => {
+            out.push_str(&compression(image));
+            out.push(' ');
+            push_bytes(out, stored);
+            out.push_str(", ");
+            push_bytes(out, image.unpacked);
+            out.push_str(" unpacked");
+        }
+        (None, _) => {
+            push_bytes(out, image.unpacked);
+            out.push_str(" packed with others");
+        }
     }
     if image.flags & 0x2 != 0 {
         out.push_str(", debug");
     }
     if let Some(source) = &image.source {
-        write!(out, ", from {}", String::from_utf8_lossy(source))?;
+        out.push_str(", from ");
+        out.push_str(&String::from_utf8_lossy(source));
     }
     match unknown_flags(image) {
-        0 => Ok(()),
-        bits => write!(out, ", unknown flags {bits:#x}"),
+        0 => {}
+        bits => out.push_str(&format!(", unknown flags {bits:#x}")),
     }
 }
 

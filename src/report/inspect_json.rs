@@ -60,7 +60,7 @@ fn image(image: &Image) -> Value {
         symbols.collect::<Vec<_>>()
     });
     json!({
-        "arch": image.arch,
+        "arch": image.arch.to_string(),
         "kind": image_kind(image),
         "kind_number": image.number,
         "flags": image.flags,

@@ -61,22 +61,30 @@ pub fn source_of(id: &[u8]) -> Option<String> {
 
 /// A number of bytes.
 pub fn bytes(size: u64) -> String {
-    Size(size).to_string()
+    let mut out = String::new();
+    push_bytes(&mut out, size);
+    out
 }
 
-/// A number of bytes, to be written in place: reports of big libraries have thousands.
-pub(super) struct Size(pub u64);
+/// The same at the end of a text. Reports of big libraries have thousands, for which `write!` takes too long.
+pub(super) fn push_bytes(out: &mut String, size: u64) {
+    const UNITS: [&str; 4] = [" KiB", " MiB", " GiB", " TiB"];
+    let Some((power, name)) = (1..).zip(UNITS).take_while(|(power, _)| size >> (10 * power) != 0).last() else {
+        push_number(out, size);
+        out.push_str(" B");
+        return;
+    };
+    // At most 2^64 * 10 / 2^40.
+    let tenths = ((u128::from(size) * 10 + (1 << (10 * power - 1))) >> (10 * power)) as u64;
+    push_number(out, tenths / 10);
+    out.push('.');
+    push_number(out, tenths % 10);
+    out.push_str(name);
+}
 
-impl std::fmt::Display for Size {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-        let Some((power, name)) = (1..).zip(UNITS).take_while(|(power, _)| self.0 >> (10 * power) != 0).last() else {
-            return write!(f, "{} B", self.0);
-        };
-        let unit = 1u128 << (10 * power);
-        let tenths = (u128::from(self.0) * 10 + unit / 2) / unit;
-        write!(f, "{}.{} {name}", tenths / 10, tenths % 10)
-    }
+/// A number at the end of a text.
+pub(super) fn push_number(out: &mut String, number: u64) {
+    out.push_str(itoa::Buffer::new().format(number));
 }
 
 #[cfg(test)]
