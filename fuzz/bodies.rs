@@ -27,7 +27,7 @@ pub fn host_file(data: &[u8]) {
         }
     }
     if let Some(file) = inspection::bytes(data, &path, Depth::Images) {
-        report::inspect::report(&file, false);
+        report::inspect::report(&file, false, &mut |_| {});
     }
     if let Ok(audit::image::Looked::Image(image)) = audit::image::read(data, &path) {
         let seen = audit::files::Seen { images: vec![*image.clone(), *image], ..Default::default() };
@@ -41,7 +41,7 @@ pub fn host_file(data: &[u8]) {
 pub fn fatbin(data: &[u8]) {
     symbols::of_section(data);
     if let Some(file) = inspection::bytes(data, Path::new(NOWHERE), Depth::Symbols) {
-        report::inspect::report(&file, false);
+        report::inspect::report(&file, false, &mut |_| {});
         report::inspect_json::report(&file);
     }
 }

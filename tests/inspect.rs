@@ -60,7 +60,7 @@ fn inspected(file: &Path, undefined: bool) -> Vec<Image> {
             Kind::Unknown(_) => "?",
         };
         // cuobjdump shows symbols of cubins only.
-        for symbol in image.symbols.iter().flatten().filter(|_| image.kind == Kind::Elf) {
+        for symbol in image.symbols().into_iter().flatten().filter(|_| image.kind == Kind::Elf) {
             let mark = if undefined && !symbol.defined { " U" } else { "" };
             names.insert(format!("{}{mark}", String::from_utf8_lossy(&symbol.name)));
         }

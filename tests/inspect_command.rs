@@ -111,7 +111,7 @@ fn cut_and_flipped_files_never_panic() {
     let look = |data: &[u8]| {
         use dlink_shim::inspection::{Depth, bytes};
         if let Some(file) = bytes(data, Path::new("x"), Depth::Symbols) {
-            dlink_shim::report::inspect::report(&file, false);
+            dlink_shim::report::inspect::report(&file, false, &mut |_| {});
         }
         let _ = dlink_shim::audit::image::read(data, Path::new("x"));
     };
@@ -160,7 +160,11 @@ fn a_file_that_is_read_in_pieces_is_shown_as_one_in_memory_however_damaged() {
     let shown = |data: &[u8]| {
         let path = scratch.join("x");
         scratch.write("x", data);
-        let look = |file: dlink_shim::inspection::Inspected| (dlink_shim::report::inspect::report(&file, false), file.flaws);
+        let look = |file: dlink_shim::inspection::Inspected| {
+            let mut text = String::new();
+            dlink_shim::report::inspect::report(&file, false, &mut |piece| text.push_str(piece));
+            (text, file.flaws)
+        };
         let (file, memory) = (inspect(&path, Depth::Images).ok().map(look), bytes(data, &path, Depth::Images).map(look));
         assert_eq!(file, memory);
         memory

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Arch, Container, Depth, Image, Section, Symbol};
+use super::{Arch, Container, Depth, Details, Image, Section, Symbol};
 use crate::object::fatbin::{self, Broken, Compression, Entry, Kind};
 use crate::object::{cubin, ptx, symbols};
 use crate::span::Span;
@@ -80,7 +80,8 @@ fn unpacked(entries: &[(usize, Entry<'_>)], depth: Depth) -> Vec<(usize, Vec<Ima
 
 fn entry_images(entry: &Entry<'_>, depth: Depth, into: &mut Vec<Image>) {
     let source = entry.identifier().map(<[u8]>::to_vec);
-    let image = Image {
+    let details = source.map(|source| Box::new(Details { source: Some(source), ..Details::default() }));
+    let mut image = Image {
         kind: entry.kind(),
         number: entry.number(),
         arch: arch(entry.kind(), entry.arch(), entry.flags()),
@@ -88,25 +89,23 @@ fn entry_images(entry: &Entry<'_>, depth: Depth, into: &mut Vec<Image>) {
         compression: entry.compression(),
         stored: Some(entry.stored()),
         unpacked: entry.unpacked(),
-        source,
-        symbols: None,
-        unreadable: None,
+        details,
     };
     let names = depth == Depth::Symbols && matches!(image.kind, Kind::Elf | Kind::Ptx | Kind::Unknown(fatbin::CONCATENATED));
     let plain = if names { entry.plain() } else { None };
     let failed = names && plain.is_none();
     if entry.number() != fatbin::CONCATENATED {
-        let mut image = image;
         match &plain {
             Some(bytes) => add_symbols(&mut image, bytes),
-            None if failed => image.unreadable = Some("can't be unpacked"),
+            None if failed => image.details().unreadable = Some("can't be unpacked"),
             None => {}
         }
         into.push(image);
         return;
     }
     let Some(parts) = entry.parts() else {
-        into.push(Image { unreadable: Some("the table of its images is broken"), ..image });
+        image.details().unreadable = Some("the table of its images is broken");
+        into.push(image);
         return;
     };
     for part in parts {
@@ -122,8 +121,8 @@ fn entry_images(entry: &Entry<'_>, depth: Depth, into: &mut Vec<Image>) {
         if matches!(sub.kind, Kind::Elf | Kind::Ptx) {
             match plain.as_ref().map(|bytes| bytes.get(part.range.clone())) {
                 Some(Some(bytes)) => add_symbols(&mut sub, bytes),
-                Some(None) => sub.unreadable = Some("lies outside of what is packed"),
-                None if failed => sub.unreadable = Some("can't be unpacked"),
+                Some(None) => sub.details().unreadable = Some("lies outside of what is packed"),
+                None if failed => sub.details().unreadable = Some("can't be unpacked"),
                 None => {}
             }
         }
@@ -142,27 +141,17 @@ fn add_symbols(image: &mut Image, bytes: &[u8]) {
         Kind::Ptx => ptx::symbols(bytes, &mut add),
         _ => return,
     };
-    image.symbols = Some(found);
+    image.details().symbols = Some(found);
     if read.is_none() {
-        image.unreadable = Some(if image.kind == Kind::Elf { "is no readable cubin" } else { "is no readable PTX" });
+        image.details().unreadable = Some(if image.kind == Kind::Elf { "is no readable cubin" } else { "is no readable PTX" });
     }
 }
 
 /// An image that is a file of its own.
 pub fn plain(kind: Kind, number: u16, arch: Arch, data: &[u8], depth: Depth) -> Image {
     let size = data.len() as u64;
-    let mut image = Image {
-        kind,
-        number,
-        arch,
-        flags: 0,
-        compression: Compression::None,
-        stored: Some(size),
-        unpacked: size,
-        source: None,
-        symbols: None,
-        unreadable: None,
-    };
+    let mut image =
+        Image { kind, number, arch, flags: 0, compression: Compression::None, stored: Some(size), unpacked: size, details: None };
     if depth == Depth::Symbols {
         add_symbols(&mut image, data);
     }

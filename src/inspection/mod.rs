@@ -141,12 +141,40 @@ pub struct Image {
     pub stored: Option<u64>,
     /// Its bytes when unpacked.
     pub unpacked: u64,
+    /// The rest, apart: of the thousands of images in a big library few have any of it when only headers are read.
+    pub details: Option<Box<Details>>,
+}
+
+/// What not every image has.
+#[derive(Clone, Debug, Default)]
+pub struct Details {
     /// The source file that its header names.
     pub source: Option<Vec<u8>>,
     /// Its symbols, in its order; `None` when they were not asked for or can't be read.
     pub symbols: Option<Vec<Symbol>>,
     /// Why there are no symbols.
     pub unreadable: Option<&'static str>,
+}
+
+impl Image {
+    /// The source file that its header names.
+    pub fn source(&self) -> Option<&[u8]> {
+        self.details.as_ref()?.source.as_deref()
+    }
+
+    /// Its symbols, in its order; `None` when they were not asked for or can't be read.
+    pub fn symbols(&self) -> Option<&[Symbol]> {
+        self.details.as_ref()?.symbols.as_deref()
+    }
+
+    /// Why there are no symbols.
+    pub fn unreadable(&self) -> Option<&'static str> {
+        self.details.as_ref()?.unreadable
+    }
+
+    fn details(&mut self) -> &mut Details {
+        self.details.get_or_insert_default()
+    }
 }
 
 /// A device symbol.
@@ -210,8 +238,9 @@ pub fn bytes<'a>(data: impl Into<Span<'a>>, path: &Path, depth: Depth) -> Option
 /// One line for each image whose symbols can't be read and should be.
 fn unreadable(section: &Section) -> impl Iterator<Item = String> {
     let images = section.containers.iter().flat_map(|c| &c.images);
-    images
-        .filter_map(|i| Some(format!("{} image for {}: {}", section.name, i.arch, i.unreadable?)).map(|line| line.trim_start().to_owned()))
+    images.filter_map(|i| {
+        Some(format!("{} image for {}: {}", section.name, i.arch, i.unreadable()?)).map(|line| line.trim_start().to_owned())
+    })
 }
 
 fn members(data: Span<'_>, depth: Depth, file: &mut Inspected) {

@@ -10,21 +10,23 @@ use crate::object::fatbin::{Compression, Kind};
 use crate::object::symbols::Class;
 use crate::plan::shown_id;
 
-/// The whole report of one file. `raw`: symbols by their mangled names.
-pub fn report(file: &Inspected, raw: bool) -> String {
-    let images = file.parts.iter().flat_map(|p| &p.sections).flat_map(|s| &s.containers).map(|c| c.images.len()).sum::<usize>();
-    let mut out = String::with_capacity(64 * images);
+/// Text is said when it has got this long: memory that is used again costs less than fresh memory.
+const PIECE: usize = 8 << 10;
+
+/// The whole report of one file, said in pieces. `raw`: symbols by their mangled names.
+pub fn report(file: &Inspected, raw: bool, say: &mut dyn FnMut(&str)) {
+    let mut out = String::with_capacity(PIECE + PIECE / 4);
     let _ = writeln!(out, "{}: {}, {}", file.path.display(), kind(file.kind), bytes(file.size));
     if file.parts.iter().all(|p| p.units.is_empty() && p.stubs.is_empty() && p.sections.is_empty()) {
         let _ = writeln!(out, "  no device code");
     }
     for part in &file.parts {
-        one(&mut out, part, raw);
+        one(&mut out, part, raw, say);
     }
-    out
+    say(&out);
 }
 
-fn one(out: &mut String, part: &Part, raw: bool) {
+fn one(out: &mut String, part: &Part, raw: bool, say: &mut dyn FnMut(&str)) {
     if let Some(member) = &part.member {
         let _ = writeln!(out, "  member {}", String::from_utf8_lossy(member));
     }
@@ -47,6 +49,10 @@ fn one(out: &mut String, part: &Part, raw: bool) {
                 headline(out, image);
                 out.push('\n');
                 symbols(out, image, raw);
+                if out.len() >= PIECE {
+                    say(out);
+                    out.clear();
+                }
             }
         }
     }
@@ -123,7 +129,7 @@ fn headline(out: &mut String, image: &Image) {
     if image.flags & 0x2 != 0 {
         out.push_str(", debug");
     }
-    if let Some(source) = &image.source {
+    if let Some(source) = image.source() {
         out.push_str(", from ");
         out.push_str(&String::from_utf8_lossy(source));
     }
@@ -134,8 +140,9 @@ fn headline(out: &mut String, image: &Image) {
 }
 
 fn symbols(out: &mut String, image: &Image, raw: bool) {
+    let Some(symbols) = image.symbols() else { return };
     let mut groups: BTreeMap<(u8, &str), Vec<String>> = BTreeMap::new();
-    for symbol in image.symbols.iter().flatten() {
+    for symbol in symbols {
         let Some(group) = group(symbol) else { continue };
         let name = if raw { String::from_utf8_lossy(&symbol.name).into_owned() } else { demangled(&symbol.name) };
         groups.entry(group).or_default().push(name);

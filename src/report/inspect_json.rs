@@ -38,7 +38,7 @@ fn part(part: &Part) -> Value {
 }
 
 fn image(image: &Image) -> Value {
-    let symbols = image.symbols.as_ref().map(|symbols| {
+    let symbols = image.symbols().map(|symbols| {
         let symbols = symbols.iter().map(|s| {
             let class = match s.class {
                 Class::Kernel => "kernel",
@@ -68,8 +68,8 @@ fn image(image: &Image) -> Value {
         "compression": compression(image),
         "stored": image.stored,
         "unpacked": image.unpacked,
-        "source": image.source.as_deref().map(text),
+        "source": image.source().map(text),
         "symbols": symbols,
-        "unreadable": image.unreadable,
+        "unreadable": image.unreadable(),
     })
 }

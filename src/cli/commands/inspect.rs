@@ -58,7 +58,7 @@ impl Inspect {
             if self.json {
                 json.push(report::inspect_json::report(&file));
             } else {
-                say(&report::inspect::report(&file, self.raw));
+                report::inspect::report(&file, self.raw, &mut say);
             }
             for text in &file.flaws {
                 flaw(&format!("{}: {text}", path.display()));
